@@ -1,0 +1,4 @@
+package server
+
+// Server accepts Kafka clients and answers them.
+type Server struct{}
