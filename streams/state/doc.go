@@ -1,0 +1,44 @@
+// Package state keeps the rows of one task: an uncommitted overlay in memory, committed rows not
+// yet on disk, and a bbolt file that holds a committed prefix of the task's changelog.
+//
+// # Path
+//
+//	operator -> Store.Put                    L0: visible to the task, in no file, in no topic
+//	task     -> DB.Changes                   the last value of each row of L0, as changelog rows
+//	            changelog acknowledged
+//	task     -> DB.Commit(now, Meta)         L0 becomes L1 (committed, dirty)
+//	            DB.Flush, when due           one bbolt transaction: L1 rows and Meta
+//	restart  -> Open, then DB.Apply + Commit rows of the changelog from Meta.ChangelogNext on
+//
+// One map per bucket holds the three memory tiers: a row knows its committed value (L1 or a clean
+// cache of the file) and its uncommitted one (L0). Commit swaps the two buffers, so that a counter
+// that is updated a thousand times between two flushes costs no allocation and one page write.
+//
+// # Invariants
+//
+//   - The file never holds an uncommitted row: only Flush writes it, and only when L0 is empty.
+//   - Rows and Meta change in one bbolt transaction, so the file always equals the changelog
+//     prefix [0, Meta.ChangelogNext) with each key at its last value.
+//   - A file written for another task, format, topology or changelog is refused, never wiped.
+//   - A file that was open when the machine lost power is not trusted: bbolt runs without fsync
+//     (the changelog is the durability), so its pages may be torn. It is put aside and the task
+//     restores from the changelog. A killed process is no such case: the page cache survives it.
+//
+// # Goroutines
+//
+// None. A DB and its stores belong to the goroutine of their task; Flush runs there too.
+//
+// # Files
+//
+//	<path>          bbolt: bucket "meta", "k/<store>" (key -> value),
+//	                "w/<store>" (start as 8 ordered bytes -> bucket of key -> value)
+//	<path>.lock     exclusive lock, holds the owner's process id
+//	<path>.boot     boot id of the machine and "open" or "clean"
+//	<path>.torn     a file put aside after power loss or damage
+//
+// Changelog keys (all integers big endian; start has its sign bit flipped, so that it sorts):
+//
+//	'k' | uvarint len(store) | store | key
+//	'w' | uvarint len(store) | store | start int64 | key
+//	'm'                                              the meta record, written by the task
+package state

@@ -1,0 +1,394 @@
+package state
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// storeFormat is the layout of the file; a build refuses a file of another one.
+const storeFormat = "1"
+
+// metaBucket and its keys.
+var (
+	metaBucket     = []byte("meta")
+	keyNext        = []byte("changelog-next")
+	keyCommit      = []byte("commit")
+	keyFormat      = []byte("format")
+	keyTask        = []byte("task")
+	keyFingerprint = []byte("fingerprint")
+	keyChangelog   = []byte("changelog")
+)
+
+// file is the bbolt side of a DB. It keeps one read transaction open between writes, because
+// opening one per read costs more than the read; a write closes it first, so that freed pages can
+// be used again and the memory map can grow.
+type file struct {
+	path string
+	lock io.Closer
+	boot string
+	db   *bolt.DB
+	tx   *bolt.Tx // current read transaction, nil when none
+	meta Meta     // as found at open
+}
+
+// openFile opens, checks and locks the file.
+func openFile(opts Options) (_ *file, err error) {
+	if err := os.MkdirAll(filepath.Dir(opts.Path), 0o755); err != nil {
+		return nil, fmt.Errorf("make state folder: %w", err)
+	}
+	lock, err := takeLock(opts.Path + ".lock")
+	if err != nil {
+		return nil, err
+	}
+	f := &file{path: opts.Path, lock: lock, boot: opts.BootID}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.close(false))
+		}
+	}()
+	if torn(opts.Path, opts.BootID) {
+		opts.Logger.Warn("state file was open when the machine stopped; restoring from changelog",
+			"path", opts.Path)
+		if err := setAside(opts.Path); err != nil {
+			return nil, err
+		}
+	}
+	if f.db, err = openBolt(opts.Path); err != nil {
+		opts.Logger.Warn("state file is damaged; restoring from changelog",
+			"path", opts.Path, "error", err)
+		if err := setAside(opts.Path); err != nil {
+			return nil, err
+		}
+		if f.db, err = openBolt(opts.Path); err != nil {
+			return nil, fmt.Errorf("open state file %s: %w", opts.Path, err)
+		}
+	}
+	if err := f.identify(opts.Identity); err != nil {
+		return nil, err
+	}
+	if err := writeBoot(opts.Path, opts.BootID, bootOpen); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func openBolt(path string) (*bolt.DB, error) {
+	return bolt.Open(path, 0o644, &bolt.Options{
+		Timeout:         time.Second, // our own lock is held; this only guards against a bug
+		NoSync:          true,
+		NoGrowSync:      true,
+		NoFreelistSync:  true,
+		FreelistType:    bolt.FreelistMapType,
+		InitialMmapSize: 64 << 20,
+	})
+}
+
+// setAside renames a file that must not be used. The last such file is kept for inspection.
+func setAside(path string) error {
+	err := os.Rename(path, path+".torn")
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("set state file aside: %w", err)
+	}
+	return nil
+}
+
+// identify checks the identity of a file or gives it to a new one, and reads its meta.
+func (f *file) identify(want Identity) error {
+	return f.db.Update(func(tx *bolt.Tx) error {
+		b := tx.Bucket(metaBucket)
+		fields := []struct {
+			key        []byte
+			name, want string
+		}{
+			{keyFormat, "store format", storeFormat},
+			{keyTask, "task", want.Task},
+			{keyFingerprint, "topology fingerprint", want.Fingerprint},
+			{keyChangelog, "changelog topic id", want.Changelog},
+		}
+		if b == nil {
+			b, err := tx.CreateBucket(metaBucket)
+			if err != nil {
+				return err
+			}
+			for _, field := range fields {
+				if err := b.Put(field.key, []byte(field.want)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		for _, field := range fields {
+			if have := string(b.Get(field.key)); have != field.want {
+				return fmt.Errorf("open state file %s: %s is %q, this run has %q: %w; nothing was"+
+					" changed: run the version that wrote it, or remove the file to restore"+
+					" from the changelog", f.path, field.name, have, field.want, ErrMismatch)
+			}
+		}
+		if next := b.Get(keyNext); len(next) == 8 {
+			f.meta.Next = int64(binary.BigEndian.Uint64(next))
+		}
+		f.meta.Commit = bytes.Clone(b.Get(keyCommit))
+		return nil
+	})
+}
+
+// close lets go of the file; clean says that all committed rows are in it and that it may be
+// trusted after a power loss, for which it is synced.
+func (f *file) close(clean bool) error {
+	var errs []error
+	if f.db != nil {
+		f.endRead()
+		if clean {
+			errs = append(errs, f.db.Sync())
+		}
+		errs = append(errs, f.db.Close())
+		if clean && errors.Join(errs...) == nil {
+			errs = append(errs, writeBoot(f.path, f.boot, bootClean))
+		}
+	}
+	errs = append(errs, f.lock.Close())
+	return errors.Join(errs...)
+}
+
+// read returns the current read transaction.
+func (f *file) read() (*bolt.Tx, error) {
+	if f.tx == nil {
+		tx, err := f.db.Begin(false)
+		if err != nil {
+			return nil, fmt.Errorf("read state file %s: %w", f.path, err)
+		}
+		f.tx = tx
+	}
+	return f.tx, nil
+}
+
+func (f *file) endRead() {
+	if f.tx != nil {
+		_ = f.tx.Rollback() // a read transaction has nothing to lose
+		f.tx = nil
+	}
+}
+
+// find returns the bucket in tx, nil when it is not there.
+func find(tx *bolt.Tx, id bucketID) *bolt.Bucket {
+	if !id.windowed {
+		return tx.Bucket([]byte("k/" + id.name))
+	}
+	b := tx.Bucket([]byte("w/" + id.name))
+	if b == nil {
+		return nil
+	}
+	return b.Bucket(appendStart(nil, id.start))
+}
+
+// exists reports whether the file has the bucket.
+func (f *file) exists(id bucketID) bool {
+	tx, err := f.read()
+	return err == nil && find(tx, id) != nil
+}
+
+// names lists the buckets that start with prefix, without it.
+func (f *file) names(prefix string) []string {
+	var names []string
+	tx, err := f.read()
+	if err != nil {
+		return nil
+	}
+	_ = tx.ForEach(func(name []byte, _ *bolt.Bucket) error {
+		if rest, ok := strings.CutPrefix(string(name), prefix); ok {
+			names = append(names, rest)
+		}
+		return nil
+	})
+	return names
+}
+
+// windowStarts lists the windows of a name that are in the file.
+func (f *file) windowStarts(name string) []int64 {
+	tx, err := f.read()
+	if err != nil {
+		return nil
+	}
+	b := tx.Bucket([]byte("w/" + name))
+	if b == nil {
+		return nil
+	}
+	var starts []int64
+	_ = b.ForEachBucket(func(k []byte) error {
+		if len(k) == 8 {
+			starts = append(starts, parseStart(k))
+		}
+		return nil
+	})
+	return starts
+}
+
+// fileGet reads one row; the value is valid until the next write.
+func (db *DB) fileGet(b *bucket, key string) ([]byte, bool, error) {
+	if db.file == nil || b.dropDirty {
+		return nil, false, nil
+	}
+	tx, err := db.file.read()
+	if err != nil {
+		return nil, false, err
+	}
+	fb := find(tx, b.id)
+	if fb == nil {
+		return nil, false, nil
+	}
+	db.keyBuf = appendFileKey(db.keyBuf[:0], key)
+	v := fb.Get(db.keyBuf)
+	return v, v != nil, nil
+}
+
+// fileKeyMark starts each row key in the file, because bbolt has no empty keys.
+const fileKeyMark = 'r'
+
+func appendFileKey[K []byte | string](dst []byte, key K) []byte {
+	return append(append(dst, fileKeyMark), key...)
+}
+
+// cursor walks one bucket of the file; a zero cursor is at its end.
+type cursor struct{ c *bolt.Cursor }
+
+// seek goes to the first key >= from; a nil key says that there is none.
+func (c cursor) seek(from []byte) (key, value []byte) {
+	if c.c == nil {
+		return nil, nil
+	}
+	return unmark(c.c.Seek(appendFileKey(nil, from)))
+}
+
+func (c cursor) next() (key, value []byte) { return unmark(c.c.Next()) }
+
+func unmark(key, value []byte) ([]byte, []byte) {
+	if key == nil {
+		return nil, nil
+	}
+	return key[1:], value
+}
+
+// fileCursor returns a cursor over the bucket's rows in the file.
+func (db *DB) fileCursor(b *bucket) (cursor, error) {
+	if db.file == nil || !b.onDisk || b.dropDirty {
+		return cursor{}, nil
+	}
+	tx, err := db.file.read()
+	if err != nil {
+		return cursor{}, err
+	}
+	if fb := find(tx, b.id); fb != nil {
+		return cursor{fb.Cursor()}, nil
+	}
+	return cursor{}, nil
+}
+
+// write puts all of L1 and the meta into one transaction.
+func (f *file) write(db *DB) error {
+	f.endRead()
+	slices.SortFunc(db.dirty, func(x, y pendingRow) int {
+		if x.b != y.b {
+			return compareBuckets(x.b.id, y.b.id)
+		}
+		return strings.Compare(x.r.key, y.r.key)
+	})
+	return f.db.Update(func(tx *bolt.Tx) error {
+		for _, b := range db.dirtyDrops {
+			if err := dropBucket(tx, b.id); err != nil {
+				return err
+			}
+		}
+		for i := 0; i < len(db.dirty); {
+			end := i
+			for end < len(db.dirty) && db.dirty[end].b == db.dirty[i].b {
+				end++
+			}
+			if err := writeRows(tx, db.dirty[i:end]); err != nil {
+				return err
+			}
+			i = end
+		}
+		return writeMeta(tx, db.meta)
+	})
+}
+
+func compareBuckets(x, y bucketID) int {
+	return cmp.Or(strings.Compare(x.name, y.name), cmp.Compare(b2i(x.windowed), b2i(y.windowed)),
+		cmp.Compare(x.start, y.start))
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// writeRows writes sorted rows of one bucket.
+func writeRows(tx *bolt.Tx, rows []pendingRow) error {
+	id := rows[0].b.id
+	fb := find(tx, id)
+	for _, p := range rows {
+		if p.r.absent {
+			if fb != nil {
+				if err := fb.Delete(appendFileKey(nil, p.r.key)); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		if fb == nil {
+			var err error
+			if fb, err = makeBucket(tx, id); err != nil {
+				return err
+			}
+		}
+		fb.FillPercent = 0.9 // rows come sorted
+		if err := fb.Put(appendFileKey(nil, p.r.key), p.r.val); err != nil {
+			return fmt.Errorf("write row of %d-byte key to %s: %w", len(p.r.key), id.name, err)
+		}
+	}
+	return nil
+}
+
+func makeBucket(tx *bolt.Tx, id bucketID) (*bolt.Bucket, error) {
+	if !id.windowed {
+		return tx.CreateBucketIfNotExists([]byte("k/" + id.name))
+	}
+	parent, err := tx.CreateBucketIfNotExists([]byte("w/" + id.name))
+	if err != nil {
+		return nil, err
+	}
+	return parent.CreateBucketIfNotExists(appendStart(nil, id.start))
+}
+
+func dropBucket(tx *bolt.Tx, id bucketID) error {
+	parent := tx.Bucket([]byte("w/" + id.name))
+	if parent == nil || parent.Bucket(appendStart(nil, id.start)) == nil {
+		return nil
+	}
+	return parent.DeleteBucket(appendStart(nil, id.start))
+}
+
+// writeMeta writes what the rows of this transaction are a prefix of.
+func writeMeta(tx *bolt.Tx, meta Meta) error {
+	b := tx.Bucket(metaBucket)
+	if err := b.Put(keyNext, binary.BigEndian.AppendUint64(nil, uint64(meta.Next))); err != nil {
+		return err
+	}
+	if meta.Commit == nil {
+		return b.Delete(keyCommit)
+	}
+	return b.Put(keyCommit, meta.Commit)
+}
