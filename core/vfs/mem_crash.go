@@ -1,0 +1,137 @@
+package vfs
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+)
+
+// CrashClone returns what a disk could hold after a power cut at this moment; m itself goes on.
+// Synced bytes and names are there. Of what was not synced, a choice drawn from the seed is: names
+// of any subset of the changes of a directory, of any subset of the writes of a file, the last of
+// which may be torn at any byte. Content that was later overwritten is not brought back.
+// Locks are free in the clone. Equal histories and seeds give equal clones.
+func (m *Mem) CrashClone(seed uint64) *Mem {
+	c := NewMem()
+	crash := crasher{
+		rand: rand.New(rand.NewPCG(seed, 0x6d696c6c)),
+		done: make(map[*memNode]*memNode),
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c.mu.root = crash.node(m.mu.root)
+	return c
+}
+
+type crasher struct {
+	rand *rand.Rand
+	done map[*memNode]*memNode // a node linked twice stays one node
+}
+
+// keep draws which of n changes in order reached the disk. Half of the draws are a prefix, as a
+// journal gives, the others any subset.
+func (c *crasher) keep(n int) []bool {
+	kept := make([]bool, n)
+	if n == 0 {
+		return kept
+	}
+	if c.rand.IntN(2) == 0 {
+		for i := range c.rand.IntN(n + 1) {
+			kept[i] = true
+		}
+		return kept
+	}
+	for i := range kept {
+		kept[i] = c.rand.IntN(2) == 0
+	}
+	return kept
+}
+
+func (c *crasher) node(n *memNode) *memNode {
+	if made := c.done[n]; made != nil {
+		return made
+	}
+	made := &memNode{mode: n.mode}
+	c.done[n] = made
+	if !n.mode.IsDir() {
+		n.file.mu.RLock()
+		defer n.file.mu.RUnlock()
+		made.file.mu.bytes = c.content(&n.file)
+		made.file.mu.modified = n.file.mu.modified
+		return made
+	}
+	entries := c.names(n)
+	made.entries = make(map[string]*memNode, len(entries))
+	for _, name := range sortedNames(entries) {
+		made.entries[name] = c.node(entries[name])
+	}
+	return made
+}
+
+// names returns the entries of a directory after the crash.
+func (c *crasher) names(n *memNode) map[string]*memNode {
+	entries := maps.Clone(n.entries)
+	for _, change := range slices.Backward(n.changes) {
+		restore(entries, change.link, change.replaced)
+		restore(entries, change.unlink, change.unlinked)
+	}
+	kept := c.keep(len(n.changes))
+	for i, change := range n.changes {
+		if !kept[i] {
+			continue
+		}
+		restore(entries, change.unlink, nil)
+		restore(entries, change.link, change.node)
+	}
+	return entries
+}
+
+func restore(entries map[string]*memNode, name string, node *memNode) {
+	switch {
+	case name == "":
+	case node == nil:
+		delete(entries, name)
+	default:
+		entries[name] = node
+	}
+}
+
+// content returns the bytes of a file after the crash. The caller holds the file's lock.
+func (c *crasher) content(d *memData) []byte {
+	now := d.mu.bytes
+	disk := slices.Clone(now)
+	for _, w := range slices.Backward(d.mu.pending) {
+		disk = resized(disk, w.oldSize)
+		copy(disk[min(w.off, w.oldSize):], w.old)
+	}
+	kept := c.keep(len(d.mu.pending))
+	last := lastTrue(kept)
+	for i, w := range d.mu.pending {
+		if !kept[i] {
+			continue
+		}
+		if w.n < 0 {
+			disk = resized(disk, w.off)
+			continue
+		}
+		end := min(w.off+w.n, int64(len(now)))
+		if i == last && end > w.off && c.rand.IntN(2) == 0 {
+			end = w.off + c.rand.Int64N(end-w.off+1)
+		}
+		if end <= w.off {
+			continue
+		}
+		disk = resized(disk, max(end, int64(len(disk))))
+		copy(disk[w.off:end], now[w.off:end])
+	}
+	return disk
+}
+
+func lastTrue(list []bool) int {
+	for i, v := range slices.Backward(list) {
+		if v {
+			return i
+		}
+	}
+	return -1
+}
