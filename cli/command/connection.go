@@ -1,0 +1,139 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/millstream-io/millstream/cli/output"
+)
+
+// dialTimeout bounds how long a command waits for a broker that does not answer.
+const dialTimeout = 5 * time.Second
+
+// client connects to the broker of the settings. The first request tells whether it is there.
+func (a *app) client(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error) {
+	bootstrap := strings.Split(a.settings.GetString("bootstrap"), ",")
+	base := []kgo.Opt{
+		kgo.SeedBrokers(bootstrap...),
+		kgo.ClientID("millstream-cli"),
+		kgo.DialTimeout(dialTimeout),
+		kgo.RetryTimeout(2 * dialTimeout),
+		kgo.UnknownTopicRetries(0),
+	}
+	cl, err := kgo.NewClient(append(base, opts...)...)
+	if err != nil {
+		return nil, output.Usage("BAD_BOOTSTRAP",
+			fmt.Sprintf("%q is not a broker address", strings.Join(bootstrap, ","))).WithCause(err).
+			WithDo("use --bootstrap host:port")
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if err := cl.Ping(ctx); err != nil {
+		cl.Close()
+		return nil, unreachable(bootstrap, err)
+	}
+	return cl, nil
+}
+
+// admin connects and returns the administration client beside the plain one, which the caller
+// closes.
+func (a *app) admin(ctx context.Context) (*kadm.Client, *kgo.Client, error) {
+	cl, err := a.client(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return kadm.NewClient(cl), cl, nil
+}
+
+func unreachable(bootstrap []string, err error) error {
+	return output.Environment("BROKER_UNREACHABLE",
+		"no broker answers at "+strings.Join(bootstrap, ",")).WithCause(err).
+		WithDo("start one with: millstream dev   or name another with --bootstrap host:port")
+}
+
+// explainBroker puts errors of the Kafka protocol and of the network into users' words.
+func explainBroker(err error) *output.Error {
+	var known *output.Error
+	if errors.As(err, &known) {
+		return known
+	}
+	var code *kerr.Error
+	if errors.As(err, &code) {
+		e := output.Failure(code.Message, sentence(err, code))
+		e.Why = code.Description
+		if errors.Is(err, kerr.NonEmptyGroup) {
+			e.Exit = output.ExitConflict
+		}
+		return e
+	}
+	var netErr *net.OpError
+	if errors.As(err, &netErr) {
+		return output.Environment("BROKER_UNREACHABLE", "the broker cannot be reached").
+			WithCause(err)
+	}
+	return output.Explain(err)
+}
+
+// sentence is the error's own words without the code's description, which becomes the reason.
+func sentence(err error, code *kerr.Error) string {
+	text := strings.TrimSuffix(err.Error(), code.Error())
+	if text = strings.TrimSuffix(strings.TrimSpace(text), ":"); text != "" {
+		return text
+	}
+	return "the broker refused the request"
+}
+
+// unknownTopic names the nearest existing topic, which is most often what was meant.
+func unknownTopic(ctx context.Context, adm *kadm.Client, name string) error {
+	e := output.Failure("UNKNOWN_TOPIC", fmt.Sprintf("there is no topic %q", name))
+	topics, err := adm.ListTopics(ctx)
+	if err != nil {
+		return e
+	}
+	if best := nearest(name, topics.Names()); best != "" {
+		return e.WithDo(fmt.Sprintf("did you mean %q?", best))
+	}
+	return e.WithDo("millstream topic ls lists the topics; millstream topic create " + name +
+		" makes this one")
+}
+
+// nearest gives the candidate within an edit distance of a third of the name, or nothing.
+func nearest(name string, candidates []string) string {
+	best, bestDistance := "", max(2, len(name)/3)+1
+	for _, c := range slices.Sorted(slices.Values(candidates)) {
+		if d := editDistance(name, c); d < bestDistance {
+			best, bestDistance = c, d
+		}
+	}
+	return best
+}
+
+// editDistance is Levenshtein's, over bytes.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := diagonal
+			if a[i-1] != b[j-1] {
+				cost++
+			}
+			diagonal = row[j]
+			row[j] = min(cost, row[j]+1, row[j-1]+1)
+		}
+	}
+	return row[len(b)]
+}
