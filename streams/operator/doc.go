@@ -1,0 +1,25 @@
+// Package operator defines what a step of a stream is: a batch of records in, a batch out.
+//
+// # Path
+//
+//	task core -> Operator.Process(ctx, in, out)     once per run, for every step, upstream first
+//	             ctx.Fail(rec, class, err)           one record failed: dead letter, drop or stop
+//	             ctx.Late(rec, report)               one record came after its window was closed
+//	task core <- out, dead letters, late records     merged by (Order, StreamTime)
+//
+// # Invariants
+//
+//   - A record is processed at stream time Record.StreamTime; these never decrease in a batch, and
+//     Batch.StreamTime is not below any of them. A step that waits for time looks at both and is
+//     called with an empty batch when only time moved.
+//   - Output is ordered by (Order, StreamTime). A step that copies a record keeps both; a step that
+//     emits because time reached d stamps Order &^ 1 of the record that moved time (Batch.Order at
+//     the end of the batch) and StreamTime d-1, the last instant before d. So the order of the
+//     output does not depend on where batches are cut.
+//   - Bytes of Key, Value and Headers are never written to; they are replaced. Doc may be changed
+//     in place unless Record.Shared.
+//
+// # Goroutines
+//
+// None. Everything but Stats belongs to the goroutine of the task.
+package operator

@@ -1,0 +1,106 @@
+package operator
+
+import (
+	"math"
+
+	"github.com/millstream-io/millstream/core/record"
+)
+
+// Limits of stream time, in ms. They are ordinary values for comparisons.
+const (
+	// NoTime is the stream time before anything was seen.
+	NoTime int64 = math.MinInt64
+	// EndOfTime is the stream time after the end of bounded input: every window is closed.
+	EndOfTime int64 = math.MaxInt64
+)
+
+// Window is the half-open span [Start, End) in ms since 1970-01-01 UTC. Start == End means none.
+type Window struct{ Start, End int64 }
+
+// Input says which topic partition records came from. One value is shared by all of its records.
+type Input struct {
+	Topic     string
+	Partition int32
+}
+
+// Record is one record on its way through the steps of a task.
+type Record struct {
+	Key     []byte          // nil is null
+	Value   []byte          // nil is null; older than Doc when Dirty
+	Headers []record.Header // without the lane and origin headers of this layer
+	// Timestamp is the event time in ms. An aggregate has the largest one of its contributors.
+	Timestamp int64
+	// StreamTime is the time of the task, in ms, at which this record is processed. Set by the
+	// task, kept by steps.
+	StreamTime int64
+	// Order is the place of the event that caused this record among all events of the task:
+	// 2n+1 for record n, 2n for what became due just before it. Set by the task, kept by steps.
+	Order int64
+	// Window is the window of an aggregate's result, else zero.
+	Window Window
+	// Doc is the decoded value, nil until some step decoded it. The layer above owns its type.
+	Doc any
+	// Raw is the record as it was read from its topic; nil for the result of an aggregate.
+	Raw *record.Record
+	// From says where Raw was read; nil when Raw is.
+	From *Input
+	// Dirty tells that Doc is newer than Value, so a sink has to encode Doc.
+	Dirty bool
+	// Shared tells that other records refer to the same Doc: change a copy.
+	Shared bool
+}
+
+// Topic returns the topic the record was read from, "" for the result of an aggregate.
+func (r *Record) Topic() string {
+	if r.From == nil {
+		return ""
+	}
+	return r.From.Topic
+}
+
+// Partition returns the partition the record was read from, -1 for the result of an aggregate.
+func (r *Record) Partition() int32 {
+	if r.From == nil {
+		return -1
+	}
+	return r.From.Partition
+}
+
+// Offset returns the offset the record was read at, -1 for the result of an aggregate.
+func (r *Record) Offset() int64 {
+	if r.Raw == nil {
+		return -1
+	}
+	return r.Raw.Offset
+}
+
+// Windowed reports whether the record carries a window.
+func (r *Record) Windowed() bool { return r.Window.Start != r.Window.End }
+
+// IsNull reports whether the record has no value: neither bytes nor a decoded one.
+func (r *Record) IsNull() bool { return r.Value == nil && r.Doc == nil }
+
+// SetValue replaces the value with encoded bytes and forgets the decoded form.
+func (r *Record) SetValue(value []byte) {
+	r.Value, r.Doc, r.Dirty = value, nil, false
+}
+
+// SetDoc replaces the decoded value; a sink will encode it.
+func (r *Record) SetDoc(doc any) {
+	r.Doc, r.Dirty, r.Shared = doc, true, false
+}
+
+// Batch is a run of records in processing order.
+type Batch struct {
+	Records []Record
+	// StreamTime is the time of the task after the last record, filtered ones included.
+	StreamTime int64
+	// Order is the stamp of what becomes due after the last record.
+	Order int64
+}
+
+// Append adds a copy of r.
+func (b *Batch) Append(r *Record) { b.Records = append(b.Records, *r) }
+
+// Reset empties the batch and keeps its memory.
+func (b *Batch) Reset() { b.Records = b.Records[:0] }
