@@ -1,0 +1,153 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/millstream-io/millstream/core/record"
+)
+
+// TopicPartition names one partition.
+type TopicPartition struct {
+	Topic     string
+	Partition int32
+}
+
+// String returns topic-partition, as Kafka's folders are called.
+func (tp TopicPartition) String() string { return fmt.Sprintf("%s-%d", tp.Topic, tp.Partition) }
+
+// Compare orders by topic, then partition.
+func (tp TopicPartition) Compare(o TopicPartition) int {
+	return cmp.Or(strings.Compare(tp.Topic, o.Topic), cmp.Compare(tp.Partition, o.Partition))
+}
+
+// Fetched is a run of records of one partition.
+type Fetched struct {
+	TopicPartition
+	// Records are in offset order; compaction and control records leave gaps. The receiver owns
+	// them.
+	Records []record.Record
+	// Next is the position after the run, gaps included.
+	Next int64
+	// End is the end of the readable log when the run was read.
+	End int64
+}
+
+// Consumer reads partitions from positions its user assigns. It is used by one goroutine at a
+// time, except that Assign, Unassign, Pause and Resume may be called during a Poll.
+type Consumer interface {
+	// Assign starts (or moves) reading of tp at offset.
+	Assign(tp TopicPartition, offset int64)
+	// Unassign ends reading of the partitions; nothing of them is returned any more.
+	Unassign(tps ...TopicPartition)
+	// Pause keeps partitions assigned but returns nothing of them until Resume.
+	Pause(tps ...TopicPartition)
+	// Resume undoes Pause.
+	Resume(tps ...TopicPartition)
+	// Poll returns what there is, waiting for something if there is nothing. A nil result with a
+	// nil error does not happen; ctx's end is returned as its error.
+	Poll(ctx context.Context) ([]Fetched, error)
+	// Close ends reading and lets go of connections.
+	Close()
+}
+
+// Producer appends records. It is used by one goroutine.
+type Producer interface {
+	// Send appends records to tp behind all that was sent before. It returns before they are
+	// acknowledged and may wait for buffer space. The records and their bytes must stay unchanged
+	// until the next Flush has returned. Offset fields are ignored.
+	Send(ctx context.Context, tp TopicPartition, records []record.Record) error
+	// Flush waits until all that was sent is acknowledged and returns the first failure, if there
+	// was one. ctx ends the wait, not the sending.
+	Flush(ctx context.Context) error
+	// Acked returns the offset after the last acknowledged record this producer sent to tp, or -1
+	// if there is none.
+	Acked(tp TopicPartition) int64
+	// Close gives up what is not acknowledged.
+	Close()
+}
+
+// TopicSpec describes a topic to make.
+type TopicSpec struct {
+	// Name of the topic.
+	Name string
+	// Partitions is their number, at least 1.
+	Partitions int32
+	// Replication is the number of copies; 0 takes the cluster's default.
+	Replication int16
+	// Configs are topic configs by Kafka name.
+	Configs map[string]string
+}
+
+// TopicInfo describes a topic that exists.
+type TopicInfo struct {
+	// ID changes when a topic is deleted and made again.
+	ID string
+	// Partitions is their number.
+	Partitions int32
+}
+
+// Range is the readable part [Start, End) of a partition.
+type Range struct{ Start, End int64 }
+
+// Admin asks and changes what a cluster holds. It may be used by many goroutines.
+type Admin interface {
+	// Topics returns those of the named topics that exist.
+	Topics(ctx context.Context, names ...string) (map[string]TopicInfo, error)
+	// CreateTopics makes topics; one that exists already is left as it is, without an error.
+	CreateTopics(ctx context.Context, specs ...TopicSpec) error
+	// Ranges returns the readable part of each partition.
+	Ranges(ctx context.Context, tps ...TopicPartition) (map[TopicPartition]Range, error)
+	// CommitOffsets commits the next offsets to read to a group that has no members.
+	CommitOffsets(ctx context.Context, group string, next map[TopicPartition]int64) error
+	// CommittedOffsets returns what was committed to the group.
+	CommittedOffsets(ctx context.Context, group string) (map[TopicPartition]int64, error)
+}
+
+// Cluster makes the ports of one log cluster.
+type Cluster interface {
+	// Consumer returns a new consumer without partitions.
+	Consumer() (Consumer, error)
+	// Producer returns a new producer. All producers of a Cluster may share connections.
+	Producer() (Producer, error)
+	// Admin returns the shared admin.
+	Admin() Admin
+	// Close closes what Producer and Admin share. Consumers are closed by their users, before.
+	Close()
+}
+
+// ReadRange calls fn with the records of [from, to) of one partition, in order and in runs. It
+// returns when the position has reached to, also if the last records before it are gone.
+func ReadRange(ctx context.Context, c Consumer, tp TopicPartition, from, to int64,
+	fn func(records []record.Record) error,
+) error {
+	if from >= to {
+		return nil
+	}
+	c.Assign(tp, from)
+	defer c.Unassign(tp)
+	for next := from; next < to; {
+		runs, err := c.Poll(ctx)
+		if err != nil {
+			return fmt.Errorf("read %s from %d to %d: %w", tp, from, to, err)
+		}
+		for _, run := range runs {
+			if run.TopicPartition != tp {
+				continue
+			}
+			records := run.Records
+			for len(records) > 0 && records[len(records)-1].Offset >= to {
+				records = records[:len(records)-1]
+			}
+			if len(records) > 0 {
+				if err := fn(records); err != nil {
+					return err
+				}
+			}
+			next = run.Next
+		}
+	}
+	return nil
+}

@@ -1,0 +1,30 @@
+// Package client is how the streams layer reaches a log: small ports over batches of records, an
+// adapter that speaks the Kafka protocol, and an in-memory twin for tests.
+//
+// # Path
+//
+//	task -> Producer.Send(tp, records) ~ broker -> Producer.Flush returns when all is acknowledged
+//	task <- Consumer.Poll() <- broker           from positions the caller assigns and keeps
+//	worker -> Admin                             topics, log ends, offsets committed to a group
+//
+// There is no group membership here: the caller decides who reads what, and commits offsets to a
+// group only so that tools can show its lag.
+//
+// # Invariants
+//
+//   - Records sent by one Producer to one partition are appended in the order of the Sends, and a
+//     retry never appends twice (idempotent producer).
+//   - After a failed append a Producer accepts nothing more and every Flush returns that failure:
+//     a record can be missing only behind an error the caller has seen.
+//   - A Consumer returns the records of a partition in offset order from the assigned position on,
+//     none twice, none left out. A position that is not in the log any more is an error, never a
+//     silent jump.
+//
+// # Goroutines
+//
+// Kafka: those of the kgo clients, ended by Close. Memory: none.
+//
+// # Locks
+//
+// kafkaProducer.mu and Memory.mu; neither is held over a wait or a callback.
+package client

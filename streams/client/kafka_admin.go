@@ -1,0 +1,133 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// kafkaAdmin asks over the shared client.
+type kafkaAdmin struct{ client *kadm.Client }
+
+var _ Admin = kafkaAdmin{}
+
+func (a kafkaAdmin) Topics(ctx context.Context, names ...string) (map[string]TopicInfo, error) {
+	infos := map[string]TopicInfo{}
+	if len(names) == 0 {
+		return infos, nil
+	}
+	details, err := a.client.ListTopicsWithInternal(ctx, names...)
+	if err != nil {
+		return nil, fmt.Errorf("list topics %v: %w", names, domain(err))
+	}
+	for _, name := range names {
+		d, ok := details[name]
+		switch {
+		case !ok, errors.Is(d.Err, kerr.UnknownTopicOrPartition):
+		case d.Err != nil:
+			return nil, fmt.Errorf("describe topic %s: %w", name, d.Err)
+		default:
+			infos[name] = TopicInfo{ID: d.ID.String(), Partitions: int32(len(d.Partitions))}
+		}
+	}
+	return infos, nil
+}
+
+func (a kafkaAdmin) CreateTopics(ctx context.Context, specs ...TopicSpec) error {
+	for _, s := range specs {
+		replication := s.Replication
+		if replication == 0 {
+			replication = -1
+		}
+		configs := map[string]*string{}
+		for k, v := range s.Configs {
+			configs[k] = &v
+		}
+		_, err := a.client.CreateTopic(ctx, s.Partitions, replication, configs, s.Name)
+		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+			return fmt.Errorf("create topic %s with %d partitions: %w", s.Name, s.Partitions, err)
+		}
+	}
+	return nil
+}
+
+func (a kafkaAdmin) Ranges(ctx context.Context, tps ...TopicPartition,
+) (map[TopicPartition]Range, error) {
+	ranges := map[TopicPartition]Range{}
+	if len(tps) == 0 {
+		return ranges, nil
+	}
+	var topics []string
+	for _, tp := range tps {
+		if !slices.Contains(topics, tp.Topic) {
+			topics = append(topics, tp.Topic)
+		}
+	}
+	starts, err := a.client.ListStartOffsets(ctx, topics...)
+	if err != nil {
+		return nil, fmt.Errorf("list start offsets of %v: %w", topics, domain(err))
+	}
+	ends, err := a.client.ListEndOffsets(ctx, topics...)
+	if err != nil {
+		return nil, fmt.Errorf("list end offsets of %v: %w", topics, domain(err))
+	}
+	for _, tp := range tps {
+		start, ok := starts.Lookup(tp.Topic, tp.Partition)
+		end, ok2 := ends.Lookup(tp.Topic, tp.Partition)
+		if !ok || !ok2 {
+			return nil, fmt.Errorf("list offsets of %s: %w", tp, ErrUnknownTopic)
+		}
+		if err := errors.Join(start.Err, end.Err); err != nil {
+			return nil, fmt.Errorf("list offsets of %s: %w", tp, domain(err))
+		}
+		ranges[tp] = Range{start.Offset, end.Offset}
+	}
+	return ranges, nil
+}
+
+func (a kafkaAdmin) CommitOffsets(ctx context.Context, group string,
+	next map[TopicPartition]int64,
+) error {
+	offsets := kadm.Offsets{}
+	for tp, at := range next {
+		offsets.Add(kadm.Offset{
+			Topic: tp.Topic, Partition: tp.Partition, At: at, LeaderEpoch: -1,
+		})
+	}
+	answers, err := a.client.CommitOffsets(ctx, group, offsets)
+	if err == nil {
+		err = answers.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("commit offsets of group %s: %w", group, err)
+	}
+	return nil
+}
+
+func (a kafkaAdmin) CommittedOffsets(ctx context.Context, group string,
+) (map[TopicPartition]int64, error) {
+	answers, err := a.client.FetchOffsets(ctx, group)
+	if errors.Is(err, kerr.GroupIDNotFound) {
+		return map[TopicPartition]int64{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fetch offsets of group %s: %w", group, err)
+	}
+	offsets := map[TopicPartition]int64{}
+	for topic, partitions := range answers {
+		for partition, o := range partitions {
+			if o.Err != nil {
+				return nil, fmt.Errorf("fetch offset of %s-%d of group %s: %w", topic, partition,
+					group, o.Err)
+			}
+			if o.At >= 0 {
+				offsets[TopicPartition{topic, partition}] = o.At
+			}
+		}
+	}
+	return offsets, nil
+}

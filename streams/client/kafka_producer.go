@@ -1,0 +1,198 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/millstream-io/millstream/core/record"
+)
+
+// kafkaProducer counts its own records among those of the shared client, so that one task's Flush
+// does not wait for the others'.
+type kafkaProducer struct {
+	client *kgo.Client
+	limit  int64 // bytes without acknowledgement
+
+	mu struct {
+		sync.Mutex
+		// bytes and sends that are not acknowledged.
+		bytes int64
+		sends int
+		acked map[TopicPartition]int64
+		err   error
+		// moved is closed when a send was acknowledged or failed; nil when nobody waits.
+		moved chan struct{}
+	}
+}
+
+var _ Producer = (*kafkaProducer)(nil)
+
+// Producer implements Cluster.
+func (k *Kafka) Producer() (Producer, error) {
+	p := &kafkaProducer{client: k.shared, limit: k.opts.BufferBytes}
+	p.mu.acked = map[TopicPartition]int64{}
+	return p, nil
+}
+
+// sent is one Send on its way. kgo calls its promises from one goroutine at a time.
+type sent struct {
+	p     *kafkaProducer
+	tp    TopicPartition
+	left  int
+	bytes int64
+	next  int64
+	err   error
+}
+
+// Send implements Producer. kgo keeps the order of Produce calls per partition and retries without
+// end; a record fails only where a retry is no use (too large, not allowed, topic gone).
+func (p *kafkaProducer) Send(ctx context.Context, tp TopicPartition, records []record.Record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	s := &sent{p: p, tp: tp, left: len(records)}
+	out := make([]kgo.Record, len(records))
+	headers := headerSlab(records)
+	for i := range records {
+		r, o := &records[i], &out[i]
+		o.Topic, o.Partition = tp.Topic, tp.Partition
+		o.Key, o.Value = r.Key, r.Value
+		o.Timestamp = millis(r.Timestamp)
+		if n := len(r.Headers); n > 0 {
+			o.Headers, headers = headers[:n:n], headers[n:]
+			for j, h := range r.Headers {
+				o.Headers[j] = kgo.RecordHeader{Key: h.Key, Value: h.Value}
+				s.bytes += int64(len(h.Key) + len(h.Value))
+			}
+		}
+		s.bytes += int64(len(r.Key)+len(r.Value)) + 16
+	}
+	if err := p.admit(ctx, s.bytes); err != nil {
+		return err
+	}
+	done := s.done
+	for i := range out {
+		// Not ctx: its end would drop records from the middle of a partition's queue.
+		p.client.Produce(context.Background(), &out[i], done)
+	}
+	return nil
+}
+
+// headerSlab returns space for all headers of records.
+func headerSlab(records []record.Record) []kgo.RecordHeader {
+	n := 0
+	for i := range records {
+		n += len(records[i].Headers)
+	}
+	if n == 0 {
+		return nil
+	}
+	return make([]kgo.RecordHeader, n)
+}
+
+// admit waits until bytes more may be on their way.
+func (p *kafkaProducer) admit(ctx context.Context, bytes int64) error {
+	for {
+		p.mu.Lock()
+		if err := p.mu.err; err != nil {
+			p.mu.Unlock()
+			return err
+		}
+		if p.mu.sends == 0 || p.mu.bytes+bytes <= p.limit {
+			p.mu.bytes += bytes
+			p.mu.sends++
+			p.mu.Unlock()
+			return nil
+		}
+		moved := p.movedLocked()
+		p.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-moved:
+		}
+	}
+}
+
+func (p *kafkaProducer) movedLocked() chan struct{} {
+	if p.mu.moved == nil {
+		p.mu.moved = make(chan struct{})
+	}
+	return p.mu.moved
+}
+
+// done is the promise of every record of a Send.
+func (s *sent) done(r *kgo.Record, err error) {
+	s.left--
+	switch {
+	case err != nil && s.err == nil:
+		s.err = fmt.Errorf("append to %s: %w: %w", s.tp, ErrProduce, domain(err))
+	case err == nil:
+		s.next = max(s.next, r.Offset+1)
+	}
+	if s.left > 0 {
+		return
+	}
+	p := s.p
+	p.mu.Lock()
+	p.mu.bytes -= s.bytes
+	p.mu.sends--
+	if s.next > p.mu.acked[s.tp] {
+		p.mu.acked[s.tp] = s.next
+	}
+	if s.err != nil && p.mu.err == nil {
+		p.mu.err = s.err
+	}
+	moved := p.mu.moved
+	p.mu.moved = nil
+	p.mu.Unlock()
+	if moved != nil {
+		close(moved)
+	}
+}
+
+// Flush implements Producer.
+func (p *kafkaProducer) Flush(ctx context.Context) error {
+	for {
+		p.mu.Lock()
+		if p.mu.sends == 0 || p.mu.err != nil {
+			err := p.mu.err
+			p.mu.Unlock()
+			return err
+		}
+		moved := p.movedLocked()
+		p.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-moved:
+		}
+	}
+}
+
+// Acked implements Producer.
+func (p *kafkaProducer) Acked(tp TopicPartition) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if next, ok := p.mu.acked[tp]; ok {
+		return next
+	}
+	return -1
+}
+
+// Close implements Producer. Records that are still on their way are the shared client's.
+func (p *kafkaProducer) Close() {
+	p.mu.Lock()
+	if p.mu.err == nil {
+		p.mu.err = ErrClosed
+	}
+	moved := p.mu.moved
+	p.mu.moved = nil
+	p.mu.Unlock()
+	if moved != nil {
+		close(moved)
+	}
+}

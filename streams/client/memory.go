@@ -1,0 +1,331 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/millstream-io/millstream/core/record"
+)
+
+// Op is one request to a Memory, for its fault hooks.
+type Op struct {
+	// Kind is "append", "poll", "commit", "create", "topics", "ranges" or "offsets".
+	Kind string
+	// TopicPartition is set for appends.
+	TopicPartition
+	// Records are those of an append; hooks must not change them.
+	Records []record.Record
+}
+
+// Memory is a cluster in the memory of the process: a twin of the Kafka adapter for tests. It may
+// be used by many goroutines.
+type Memory struct {
+	mu struct {
+		sync.Mutex
+		topics map[string]*memTopic
+		groups map[string]map[TopicPartition]int64
+		nextID int
+		// changed is closed and replaced when a log grows or a consumer is told something.
+		changed chan struct{}
+		before  func(Op) error
+		after   func(Op) error
+		maxPoll int
+	}
+}
+
+type memTopic struct {
+	id         string
+	configs    map[string]string
+	partitions []*memLog
+}
+
+type memLog struct {
+	start   int64
+	records []record.Record // offsets ascending, gaps after Compact
+	end     int64
+}
+
+var _ Cluster = (*Memory)(nil)
+
+// NewMemory returns an empty cluster.
+func NewMemory() *Memory {
+	m := &Memory{}
+	m.mu.topics = map[string]*memTopic{}
+	m.mu.groups = map[string]map[TopicPartition]int64{}
+	m.mu.changed = make(chan struct{})
+	m.mu.maxPoll = 1000
+	return m
+}
+
+// SetFaults sets hooks that run before and after each request. An error of before refuses it; an
+// error of after hides that it was done, as a lost answer does. Nil hooks do nothing.
+func (m *Memory) SetFaults(before, after func(Op) error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.before, m.mu.after = before, after
+}
+
+// SetMaxPoll bounds the records of one partition a Poll returns; the default is 1000.
+func (m *Memory) SetMaxPoll(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.maxPoll = n
+}
+
+// Records returns a copy of what a partition holds.
+func (m *Memory) Records(tp TopicPartition) []record.Record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.logLocked(tp)
+	if l == nil {
+		return nil
+	}
+	return slices.Clone(l.records)
+}
+
+// Configs returns the configs a topic was made with.
+func (m *Memory) Configs(topic string) map[string]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t := m.mu.topics[topic]; t != nil {
+		return maps.Clone(t.configs)
+	}
+	return nil
+}
+
+// Append appends records as another producer would.
+func (m *Memory) Append(tp TopicPartition, records ...record.Record) error {
+	_, err := m.append(tp, records)
+	return err
+}
+
+// Delete removes a topic.
+func (m *Memory) Delete(topic string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.mu.topics, topic)
+}
+
+// Trim moves the start of a partition, as retention does.
+func (m *Memory) Trim(tp TopicPartition, start int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.logLocked(tp)
+	l.start = start
+	l.records = slices.DeleteFunc(l.records, func(r record.Record) bool { return r.Offset < start })
+}
+
+// Compact keeps the last record of each key of a partition, as the cleaner does; offsets stay.
+func (m *Memory) Compact(tp TopicPartition) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.logLocked(tp)
+	last := map[string]int64{}
+	for _, r := range l.records {
+		last[string(r.Key)] = r.Offset
+	}
+	l.records = slices.DeleteFunc(l.records, func(r record.Record) bool {
+		return last[string(r.Key)] != r.Offset
+	})
+}
+
+func (m *Memory) logLocked(tp TopicPartition) *memLog {
+	t := m.mu.topics[tp.Topic]
+	if t == nil || tp.Partition < 0 || int(tp.Partition) >= len(t.partitions) {
+		return nil
+	}
+	return t.partitions[tp.Partition]
+}
+
+// notifyLocked wakes the consumers that wait.
+func (m *Memory) notifyLocked() {
+	close(m.mu.changed)
+	m.mu.changed = make(chan struct{})
+}
+
+// do runs one request between its hooks, without the lock held in them.
+func (m *Memory) do(op Op, fn func() error) error {
+	m.mu.Lock()
+	before, after := m.mu.before, m.mu.after
+	m.mu.Unlock()
+	if before != nil {
+		if err := before(op); err != nil {
+			return err
+		}
+	}
+	if err := fn(); err != nil {
+		return err
+	}
+	if after != nil {
+		return after(op)
+	}
+	return nil
+}
+
+// append appends copies of records and returns the new end.
+func (m *Memory) append(tp TopicPartition, records []record.Record) (int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.logLocked(tp)
+	if l == nil {
+		return 0, fmt.Errorf("append to %s: %w", tp, ErrUnknownTopic)
+	}
+	for i := range records {
+		r := records[i].Clone()
+		r.Offset = l.end
+		l.records = append(l.records, r)
+		l.end++
+	}
+	m.notifyLocked()
+	return l.end, nil
+}
+
+// Producer implements Cluster.
+func (m *Memory) Producer() (Producer, error) {
+	return &memProducer{m: m, acked: map[TopicPartition]int64{}}, nil
+}
+
+// Admin implements Cluster.
+func (m *Memory) Admin() Admin { return memAdmin{m} }
+
+// Close implements Cluster; the logs stay, so that a test can go on with a new user.
+func (m *Memory) Close() {}
+
+// memProducer appends at once and reports at Flush, as a network client would.
+type memProducer struct {
+	m      *Memory
+	acked  map[TopicPartition]int64
+	err    error
+	closed bool
+}
+
+var _ Producer = (*memProducer)(nil)
+
+func (p *memProducer) Send(ctx context.Context, tp TopicPartition, records []record.Record) error {
+	switch {
+	case p.closed:
+		return ErrClosed
+	case p.err != nil:
+		return p.err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case len(records) == 0:
+		return nil
+	}
+	var end int64
+	err := p.m.do(Op{Kind: "append", TopicPartition: tp, Records: records}, func() (err error) {
+		end, err = p.m.append(tp, records)
+		return err
+	})
+	if err != nil {
+		p.err = fmt.Errorf("append %d records to %s: %w: %w", len(records), tp, ErrProduce, err)
+		return nil // asynchronous: Flush tells
+	}
+	p.acked[tp] = end
+	return nil
+}
+
+func (p *memProducer) Flush(ctx context.Context) error {
+	if p.err != nil {
+		return p.err
+	}
+	return ctx.Err()
+}
+
+func (p *memProducer) Acked(tp TopicPartition) int64 {
+	if next, ok := p.acked[tp]; ok {
+		return next
+	}
+	return -1
+}
+
+func (p *memProducer) Close() { p.closed = true }
+
+type memAdmin struct{ m *Memory }
+
+var _ Admin = memAdmin{}
+
+func (a memAdmin) Topics(_ context.Context, names ...string) (map[string]TopicInfo, error) {
+	infos := map[string]TopicInfo{}
+	err := a.m.do(Op{Kind: "topics"}, func() error {
+		a.m.mu.Lock()
+		defer a.m.mu.Unlock()
+		for _, name := range names {
+			if t := a.m.mu.topics[name]; t != nil {
+				infos[name] = TopicInfo{ID: t.id, Partitions: int32(len(t.partitions))}
+			}
+		}
+		return nil
+	})
+	return infos, err
+}
+
+func (a memAdmin) CreateTopics(_ context.Context, specs ...TopicSpec) error {
+	return a.m.do(Op{Kind: "create"}, func() error {
+		a.m.mu.Lock()
+		defer a.m.mu.Unlock()
+		for _, s := range specs {
+			if s.Partitions < 1 {
+				return fmt.Errorf("create topic %s: %d partitions", s.Name, s.Partitions)
+			}
+			if a.m.mu.topics[s.Name] != nil {
+				continue
+			}
+			a.m.mu.nextID++
+			t := &memTopic{id: strconv.Itoa(a.m.mu.nextID), configs: maps.Clone(s.Configs)}
+			for range s.Partitions {
+				t.partitions = append(t.partitions, &memLog{})
+			}
+			a.m.mu.topics[s.Name] = t
+		}
+		return nil
+	})
+}
+
+func (a memAdmin) Ranges(_ context.Context, tps ...TopicPartition,
+) (map[TopicPartition]Range, error) {
+	ranges := map[TopicPartition]Range{}
+	err := a.m.do(Op{Kind: "ranges"}, func() error {
+		a.m.mu.Lock()
+		defer a.m.mu.Unlock()
+		for _, tp := range tps {
+			l := a.m.logLocked(tp)
+			if l == nil {
+				return fmt.Errorf("list offsets of %s: %w", tp, ErrUnknownTopic)
+			}
+			ranges[tp] = Range{l.start, l.end}
+		}
+		return nil
+	})
+	return ranges, err
+}
+
+func (a memAdmin) CommitOffsets(_ context.Context, group string,
+	next map[TopicPartition]int64,
+) error {
+	return a.m.do(Op{Kind: "commit"}, func() error {
+		a.m.mu.Lock()
+		defer a.m.mu.Unlock()
+		if a.m.mu.groups[group] == nil {
+			a.m.mu.groups[group] = map[TopicPartition]int64{}
+		}
+		maps.Copy(a.m.mu.groups[group], next)
+		return nil
+	})
+}
+
+func (a memAdmin) CommittedOffsets(_ context.Context, group string,
+) (map[TopicPartition]int64, error) {
+	var offsets map[TopicPartition]int64
+	err := a.m.do(Op{Kind: "offsets"}, func() error {
+		a.m.mu.Lock()
+		defer a.m.mu.Unlock()
+		offsets = maps.Clone(a.m.mu.groups[group])
+		return nil
+	})
+	return offsets, err
+}

@@ -1,0 +1,135 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// memConsumer reads a Memory. Its table is guarded by the Memory's lock, because positions may be
+// changed during a Poll.
+type memConsumer struct {
+	m      *Memory
+	at     map[TopicPartition]int64
+	paused map[TopicPartition]bool
+	closed bool
+}
+
+var _ Consumer = (*memConsumer)(nil)
+
+// Consumer implements Cluster.
+func (m *Memory) Consumer() (Consumer, error) {
+	return &memConsumer{
+		m: m, at: map[TopicPartition]int64{}, paused: map[TopicPartition]bool{},
+	}, nil
+}
+
+func (c *memConsumer) Assign(tp TopicPartition, offset int64) {
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	c.at[tp] = offset
+	c.m.notifyLocked()
+}
+
+func (c *memConsumer) Unassign(tps ...TopicPartition) {
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	for _, tp := range tps {
+		delete(c.at, tp)
+		delete(c.paused, tp)
+	}
+}
+
+func (c *memConsumer) Pause(tps ...TopicPartition) {
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	for _, tp := range tps {
+		c.paused[tp] = true
+	}
+}
+
+func (c *memConsumer) Resume(tps ...TopicPartition) {
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	for _, tp := range tps {
+		delete(c.paused, tp)
+	}
+	c.m.notifyLocked()
+}
+
+func (c *memConsumer) Close() {
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	c.closed = true
+	c.m.notifyLocked()
+}
+
+func (c *memConsumer) Poll(ctx context.Context) ([]Fetched, error) {
+	var runs []Fetched
+	for {
+		var wait chan struct{}
+		err := c.m.do(Op{Kind: "poll"}, func() (err error) {
+			runs, wait, err = c.take()
+			return err
+		})
+		if err != nil || len(runs) > 0 {
+			return runs, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-wait:
+		}
+	}
+}
+
+// take returns what there is, and what to wait on when there is nothing.
+func (c *memConsumer) take() ([]Fetched, chan struct{}, error) {
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	if c.closed {
+		return nil, nil, ErrClosed
+	}
+	var runs []Fetched
+	for _, tp := range slices.SortedFunc(maps.Keys(c.at), TopicPartition.Compare) {
+		if c.paused[tp] {
+			continue
+		}
+		l := c.m.logLocked(tp)
+		at := c.at[tp]
+		switch {
+		case l == nil:
+			return nil, nil, fmt.Errorf("read %s: %w", tp, ErrUnknownTopic)
+		case at < l.start || at > l.end:
+			return nil, nil, fmt.Errorf("read %s at %d of [%d, %d): %w", tp, at, l.start, l.end,
+				ErrOffsetOutOfRange)
+		case at == l.end:
+			continue
+		}
+		i := firstAt(l, at)
+		n := min(len(l.records)-i, c.m.mu.maxPoll)
+		run := Fetched{TopicPartition: tp, Next: l.end, End: l.end}
+		run.Records = slices.Clone(l.records[i : i+n])
+		if i+n < len(l.records) {
+			run.Next = run.Records[n-1].Offset + 1
+		}
+		c.at[tp] = run.Next
+		runs = append(runs, run)
+	}
+	return runs, c.m.mu.changed, nil
+}
+
+// firstAt returns the index of the first record at or after offset.
+func firstAt(l *memLog, offset int64) int {
+	lo, hi := 0, len(l.records)
+	for lo < hi {
+		mid := (lo + hi) / 2
+		if l.records[mid].Offset < offset {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
