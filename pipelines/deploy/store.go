@@ -1,0 +1,309 @@
+package deploy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// The control topics.
+const (
+	RevisionTopic = "__millstream_pipelines"
+	StatusTopic   = "__millstream_status"
+	LogTopic      = "__millstream_logs"
+)
+
+// Errors of a [Store].
+var (
+	// ErrUnknownPipeline means that no revision of that name exists.
+	ErrUnknownPipeline = errors.New("no such pipeline")
+	// ErrConflict means that somebody else applied the same revision number first.
+	ErrConflict = errors.New("another revision was applied at the same time")
+)
+
+// Connect makes a client of the cluster with the given options added.
+type Connect func(...kgo.Opt) (*kgo.Client, error)
+
+// Store reads and writes the control topics.
+type Store struct {
+	connect Connect
+	client  *kgo.Client
+	now     func() time.Time
+}
+
+// OpenStore connects and makes sure the control topics exist.
+func OpenStore(ctx context.Context, connect Connect) (*Store, error) {
+	client, err := connect(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		return nil, fmt.Errorf("connect to the control topics: %w", err)
+	}
+	s := &Store{connect: connect, client: client, now: time.Now}
+	if err := s.createTopics(ctx); err != nil {
+		client.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close releases the connection.
+func (s *Store) Close() { s.client.Close() }
+
+func (s *Store) createTopics(ctx context.Context) error {
+	compacted, deleted := "compact", "delete"
+	day := "86400000"
+	for topic, configs := range map[string]map[string]*string{
+		RevisionTopic: {"cleanup.policy": &compacted},
+		StatusTopic:   {"cleanup.policy": &compacted},
+		LogTopic:      {"cleanup.policy": &deleted, "retention.ms": &day},
+	} {
+		_, err := kadm.NewClient(s.client).CreateTopic(ctx, 1, -1, configs, topic)
+		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+			return fmt.Errorf("create topic %s: %w", topic, err)
+		}
+	}
+	return nil
+}
+
+// Apply appends a new revision and returns it with its number. The text must have passed the
+// checks.
+func (s *Store) Apply(ctx context.Context, r Revision) (Revision, error) {
+	latest, err := s.Get(ctx, r.Name)
+	if err != nil && !errors.Is(err, ErrUnknownPipeline) {
+		return Revision{}, err
+	}
+	r.Number = latest.Number + 1
+	r.ID = uuid.NewString()
+	r.AppliedAt = s.now().UTC()
+	if r.Wanted == "" {
+		r.Wanted = WantRunning
+	}
+	if err := s.write(ctx, r); err != nil {
+		return Revision{}, err
+	}
+	return r, s.confirm(ctx, r)
+}
+
+// confirm re-reads the log: the first record of a number is the one that counts.
+func (s *Store) confirm(ctx context.Context, r Revision) error {
+	key := historyKey(r.Name, r.Number)
+	var first *Revision
+	err := s.scan(ctx, RevisionTopic, func(rec *kgo.Record) error {
+		if first != nil || string(rec.Key) != key || rec.Value == nil {
+			return nil
+		}
+		first = new(Revision)
+		return json.Unmarshal(rec.Value, first)
+	})
+	if err != nil {
+		return err
+	}
+	if first == nil || first.ID != r.ID {
+		return fmt.Errorf("apply revision %d of %s: %w", r.Number, r.Name, ErrConflict)
+	}
+	return nil
+}
+
+// SetWanted starts or stops a pipeline without changing its revision.
+func (s *Store) SetWanted(ctx context.Context, name string, wanted Wanted) (Revision, error) {
+	r, err := s.Get(ctx, name)
+	if err != nil {
+		return Revision{}, err
+	}
+	r.Wanted = wanted
+	return r, s.produce(ctx, RevisionTopic, r.Name, r)
+}
+
+// Delete forgets a pipeline; its history stays.
+func (s *Store) Delete(ctx context.Context, name string) error {
+	if err := s.produce(ctx, RevisionTopic, name, nil); err != nil {
+		return err
+	}
+	return s.produce(ctx, StatusTopic, name, nil)
+}
+
+// write appends history and wanted revision together; one batch, one partition, so in this order.
+func (s *Store) write(ctx context.Context, r Revision) error {
+	if err := s.produce(ctx, RevisionTopic, historyKey(r.Name, r.Number), r); err != nil {
+		return err
+	}
+	return s.produce(ctx, RevisionTopic, r.Name, r)
+}
+
+func historyKey(name string, number int) string { return fmt.Sprintf("%s@%d", name, number) }
+
+// WriteStatus publishes how a pipeline does.
+func (s *Store) WriteStatus(ctx context.Context, st Status) error {
+	st.At = s.now().UTC()
+	return s.produce(ctx, StatusTopic, st.Name, st)
+}
+
+// produce writes one record and waits until it is durable. A nil value is a tombstone.
+func (s *Store) produce(ctx context.Context, topic, key string, value any) error {
+	rec := &kgo.Record{Topic: topic, Key: []byte(key)}
+	if value != nil {
+		data, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("encode %s: %w", key, err)
+		}
+		rec.Value = data
+	}
+	if err := s.client.ProduceSync(ctx, rec).FirstErr(); err != nil {
+		return fmt.Errorf("write %s to %s: %w", key, topic, err)
+	}
+	return nil
+}
+
+// Get gives the wanted revision of a pipeline.
+func (s *Store) Get(ctx context.Context, name string) (Revision, error) {
+	all, err := s.List(ctx)
+	if err != nil {
+		return Revision{}, err
+	}
+	for _, r := range all {
+		if r.Name == name {
+			return r, nil
+		}
+	}
+	return Revision{}, fmt.Errorf("pipeline %q: %w", name, ErrUnknownPipeline)
+}
+
+// List gives the wanted revision of every pipeline, by name.
+func (s *Store) List(ctx context.Context) ([]Revision, error) {
+	all, _, err := s.listTo(ctx)
+	return all, err
+}
+
+// listTo is List with the end offset of what it read.
+func (s *Store) listTo(ctx context.Context) ([]Revision, int64, error) {
+	return latest(ctx, s, RevisionTopic, func(r Revision) string { return r.Name })
+}
+
+// History gives all revisions of a pipeline, the oldest first.
+func (s *Store) History(ctx context.Context, name string) ([]Revision, error) {
+	var all []Revision
+	err := s.scan(ctx, RevisionTopic, func(rec *kgo.Record) error {
+		if !strings.HasPrefix(string(rec.Key), name+"@") || rec.Value == nil {
+			return nil
+		}
+		var r Revision
+		if err := json.Unmarshal(rec.Value, &r); err != nil {
+			return fmt.Errorf("decode %s at offset %d: %w", rec.Key, rec.Offset, err)
+		}
+		if r.Name == name && r.Number == len(all)+1 { // the first of a number counts
+			all = append(all, r)
+		}
+		return nil
+	})
+	return all, err
+}
+
+// Statuses gives what the workers last reported, by name.
+func (s *Store) Statuses(ctx context.Context) ([]Status, error) {
+	all, _, err := latest(ctx, s, StatusTopic, func(st Status) string { return st.Name })
+	return all, err
+}
+
+// latest folds a compacted topic into the last value of each key whose value is named like its key.
+func latest[T any](
+	ctx context.Context, s *Store, topic string, name func(T) string,
+) ([]T, int64, error) {
+	values := map[string]T{}
+	end, err := s.scanTo(ctx, topic, func(rec *kgo.Record) error {
+		key := string(rec.Key)
+		if rec.Value == nil {
+			delete(values, key)
+			return nil
+		}
+		var v T
+		if err := json.Unmarshal(rec.Value, &v); err != nil {
+			return fmt.Errorf("decode %s at %s-0 offset %d: %w", key, topic, rec.Offset, err)
+		}
+		if name(v) == key {
+			values[key] = v
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	all := make([]T, 0, len(values))
+	for _, v := range values {
+		all = append(all, v)
+	}
+	slices.SortFunc(all, func(a, b T) int { return strings.Compare(name(a), name(b)) })
+	return all, end, nil
+}
+
+// scan reads a control topic from its start to its present end.
+func (s *Store) scan(ctx context.Context, topic string, fn func(*kgo.Record) error) error {
+	_, err := s.scanTo(ctx, topic, fn)
+	return err
+}
+
+// scanTo is scan with the end offset it read to.
+func (s *Store) scanTo(
+	ctx context.Context, topic string, fn func(*kgo.Record) error,
+) (int64, error) {
+	adm := kadm.NewClient(s.client)
+	start, err := edge(ctx, adm.ListStartOffsets, topic)
+	if err != nil {
+		return 0, err
+	}
+	end, err := edge(ctx, adm.ListEndOffsets, topic)
+	if err != nil || start >= end { // empty: there is no record to wait for
+		return end, err
+	}
+	return end, s.follow(ctx, topic, func(rec *kgo.Record) (bool, error) {
+		return rec.Offset+1 >= end, fn(rec)
+	})
+}
+
+func edge(
+	ctx context.Context, list func(context.Context, ...string) (kadm.ListedOffsets, error), topic string,
+) (int64, error) {
+	listed, err := list(ctx, topic)
+	if err == nil {
+		err = listed.Error()
+	}
+	if err != nil {
+		return 0, fmt.Errorf("list offsets of %s: %w", topic, err)
+	}
+	return listed[topic][0].Offset, nil
+}
+
+// follow reads a control topic from its start until fn says it is enough.
+func (s *Store) follow(
+	ctx context.Context, topic string, fn func(*kgo.Record) (enough bool, err error),
+) error {
+	reader, err := s.connect(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
+		topic: {0: kgo.NewOffset().AtStart()},
+	}))
+	if err != nil {
+		return fmt.Errorf("connect to read %s: %w", topic, err)
+	}
+	defer reader.Close()
+	for {
+		fetches := reader.PollFetches(ctx)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if errs := fetches.Errors(); len(errs) > 0 {
+			return fmt.Errorf("read %s: %w", topic, errs[0].Err)
+		}
+		for _, rec := range fetches.Records() {
+			enough, err := fn(rec)
+			if err != nil || enough {
+				return err
+			}
+		}
+	}
+}
