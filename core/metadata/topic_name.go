@@ -1,0 +1,61 @@
+package metadata
+
+import (
+	"fmt"
+	"strings"
+)
+
+// maxTopicName keeps a partition's directory name within the 255 bytes of common file systems.
+const maxTopicName = 249
+
+// Names of the cluster's own topics.
+const (
+	ConsumerOffsets  = "__consumer_offsets"
+	TransactionState = "__transaction_state"
+)
+
+// IsInternalTopic reports whether a topic of that name is the cluster's own.
+func IsInternalTopic(name string) bool {
+	return name == ConsumerOffsets || name == TransactionState || name == "__share_group_state"
+}
+
+// ValidateTopicName checks the rules of Kafka: 1 to 249 of the characters a-z A-Z 0-9 . _ - and
+// neither "." nor "..". The error is ErrInvalidTopicName with the reason.
+func ValidateTopicName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: it is empty", ErrInvalidTopicName)
+	case name == "." || name == "..":
+		return fmt.Errorf("%w: it cannot be %q", ErrInvalidTopicName, name)
+	case len(name) > maxTopicName:
+		return fmt.Errorf("%w: it has %d characters, more than %d",
+			ErrInvalidTopicName, len(name), maxTopicName)
+	}
+	for i := range len(name) {
+		if !topicNameByte(name[i]) {
+			return fmt.Errorf("%w: %q has a character other than a-z, A-Z, 0-9, '.', '_' and '-'",
+				ErrInvalidTopicName, name)
+		}
+	}
+	return nil
+}
+
+func topicNameByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+		c == '.' || c == '_' || c == '-'
+}
+
+// CollidingTopic returns a topic whose name differs from name only in '.' against '_'. Kafka
+// refuses such pairs, because metric names turn both into '_'.
+func (i *Image) CollidingTopic(name string) (string, bool) {
+	if !strings.ContainsAny(name, "._") {
+		return "", false
+	}
+	folded := strings.ReplaceAll(name, ".", "_")
+	for _, t := range i.topics {
+		if t.Name != name && strings.ReplaceAll(t.Name, ".", "_") == folded {
+			return t.Name, true
+		}
+	}
+	return "", false
+}
