@@ -16,6 +16,8 @@ const (
 	// enough that the first caller of a batch does not wait for the encoding of too many others.
 	batchRecords = 4096
 	batchBytes   = 256 << 10
+	// maxPartBytes is the most that is put into one batch unless a single record is larger.
+	maxPartBytes = 512 << 10
 	// recordOverhead is the most a record costs beside key and value in batch format v2.
 	recordOverhead = 32
 
@@ -333,7 +335,7 @@ func (s *shard) append(recs []record.Record) error {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.rt.opts.AppendTimeout)
 	defer cancel()
-	_, err := log.Append(ctx, s.n, recs)
+	err := s.appendParts(ctx, recs)
 	switch {
 	case err == nil && log.LeaderEpoch(s.n) != s.epoch:
 		return fmt.Errorf("%w: leader epoch changed during the append", ErrUnknownOutcome)
@@ -341,6 +343,28 @@ func (s *shard) append(recs []record.Record) error {
 		return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 	}
 	return err
+}
+
+// appendParts appends recs in as many batches as their size asks for; it is one unless a single step
+// was very large, such as the deletion of a group with many offsets.
+func (s *shard) appendParts(ctx context.Context, recs []record.Record) error {
+	for written := 0; written < len(recs); {
+		end, size := written, 0
+		for ; end < len(recs); end++ {
+			size += len(recs[end].Key) + len(recs[end].Value) + recordOverhead
+			if size > maxPartBytes && end > written {
+				break
+			}
+		}
+		if _, err := s.rt.opts.Log.Append(ctx, s.n, recs[written:end]); err != nil {
+			if written > 0 {
+				err = fmt.Errorf("%w: a part of the step is in the log: %w", ErrUnknownOutcome, err)
+			}
+			return err
+		}
+		written = end
+	}
+	return nil
 }
 
 func (s *shard) resetBatch() {

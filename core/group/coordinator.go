@@ -1,0 +1,242 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"unicode/utf16"
+
+	"github.com/millstream-io/millstream/core/coordinator"
+	"github.com/millstream-io/millstream/core/group/classic"
+)
+
+// TopicName is the topic in which groups and offsets are kept.
+const TopicName = "__consumer_offsets"
+
+// Coordinator answers for the groups whose shards this node leads. Its methods wait for their
+// answer, for no longer than ctx; a JoinGroup or SyncGroup that is abandoned so still happens.
+// Failures are codes in the answers. Make it with New, end it with Close.
+type Coordinator struct {
+	opts       Options
+	runtime    *coordinator.Runtime
+	partitions atomic.Int32
+}
+
+// New makes a coordinator that leads no shard yet.
+func New(opts Options) (*Coordinator, error) {
+	opts = opts.withDefaults()
+	if err := opts.validate(); err != nil {
+		return nil, fmt.Errorf("create group coordinator: %w", err)
+	}
+	c := &Coordinator{opts: opts}
+	c.partitions.Store(opts.Partitions)
+	c.runtime = coordinator.New(coordinator.Options{
+		Log:           opts.Log,
+		NewMachine:    func(int32) coordinator.Machine { return newMachine(&c.opts) },
+		Now:           opts.Now,
+		Logger:        opts.Logger,
+		AppendTimeout: opts.CommitTimeout,
+	})
+	return c, nil
+}
+
+// Close ends the coordinator; whatever waits is answered with NOT_COORDINATOR.
+func (c *Coordinator) Close() { c.runtime.Close() }
+
+// UpdateLeadership says how many partitions TopicName has (0 if it does not exist yet) and which of
+// them this node leads, with the leader epoch of each. Shards that are new, or have a new epoch,
+// load in the background; those that are missing end. Call it whenever the metadata changes.
+func (c *Coordinator) UpdateLeadership(partitions int32, leading map[int32]int32) {
+	if partitions > 0 {
+		c.partitions.Store(partitions)
+	}
+	for n := range c.runtime.Leading() {
+		if _, ok := leading[n]; !ok {
+			c.runtime.Resign(n)
+		}
+	}
+	for n, epoch := range leading {
+		c.runtime.Lead(n, epoch)
+	}
+}
+
+// PartitionFor is the partition of TopicName, and so the shard, that a group belongs to.
+func (c *Coordinator) PartitionFor(groupID string) int32 {
+	return partitionFor(groupID, c.partitions.Load())
+}
+
+// Ready says whether the shard of a group is led by this node and loaded.
+func (c *Coordinator) Ready(groupID string) bool {
+	return c.runtime.Ready(c.PartitionFor(groupID))
+}
+
+// partitionFor is Kafka's: the absolute value of Java's String.hashCode, modulo partitions.
+func partitionFor(groupID string, partitions int32) int32 {
+	var h int32
+	for _, unit := range utf16.Encode([]rune(groupID)) {
+		h = 31*h + int32(unit)
+	}
+	if h < 0 {
+		h = -h
+	}
+	if h < 0 { // the smallest int32 has no absolute value
+		h = 0
+	}
+	return h % partitions
+}
+
+// call sends in to a shard and waits for an answer of type T.
+func call[T any](ctx context.Context, c *Coordinator, shard int32, in any) (T, ErrorCode) {
+	type result struct {
+		out  T
+		code ErrorCode
+	}
+	ch := make(chan result, 1)
+	c.runtime.Submit(shard, in, func(out any, code ErrorCode) {
+		r := result{code: code}
+		if code == coordinator.CodeNone {
+			r.out = out.(T)
+		}
+		ch <- r
+	})
+	select {
+	case r := <-ch:
+		return r.out, r.code
+	case <-ctx.Done():
+		var none T
+		return none, coordinator.CodeCoordinatorNotAvailable
+	}
+}
+
+// Join handles JoinGroup; it waits until the rebalance is over. NewID is filled in if it is empty.
+func (c *Coordinator) Join(ctx context.Context, req JoinRequest) JoinResponse {
+	if req.MemberID == "" && req.NewID == "" {
+		req.NewID = c.opts.NewID()
+	}
+	resp, code := call[JoinResponse](ctx, c, c.PartitionFor(req.GroupID), &req)
+	if code != coordinator.CodeNone {
+		return JoinResponse{Code: code, Generation: -1, MemberID: req.MemberID}
+	}
+	return resp
+}
+
+// Sync handles SyncGroup; it waits for the leader.
+func (c *Coordinator) Sync(ctx context.Context, req SyncRequest) SyncResponse {
+	resp, code := call[SyncResponse](ctx, c, c.PartitionFor(req.GroupID), &req)
+	if code != coordinator.CodeNone {
+		return SyncResponse{Code: code}
+	}
+	return resp
+}
+
+// Heartbeat handles Heartbeat.
+func (c *Coordinator) Heartbeat(ctx context.Context, req HeartbeatRequest) HeartbeatResponse {
+	resp, code := call[HeartbeatResponse](ctx, c, c.PartitionFor(req.GroupID), &req)
+	if code != coordinator.CodeNone {
+		return HeartbeatResponse{Code: code}
+	}
+	return resp
+}
+
+// Leave handles LeaveGroup.
+func (c *Coordinator) Leave(ctx context.Context, req LeaveRequest) LeaveResponse {
+	resp, code := call[LeaveResponse](ctx, c, c.PartitionFor(req.GroupID), &req)
+	if code != coordinator.CodeNone {
+		return LeaveResponse{Code: code}
+	}
+	return resp
+}
+
+// CommitOffsets handles OffsetCommit; whether the topics exist is the caller's to check.
+func (c *Coordinator) CommitOffsets(ctx context.Context, req CommitRequest) CommitResponse {
+	resp, code := call[CommitResponse](ctx, c, c.PartitionFor(req.GroupID), &req)
+	if code != coordinator.CodeNone {
+		return commitRefused(&req, code)
+	}
+	return resp
+}
+
+// FetchOffsets handles OffsetFetch for one group.
+func (c *Coordinator) FetchOffsets(ctx context.Context, req FetchRequest) FetchResponse {
+	resp, code := call[FetchResponse](ctx, c, c.PartitionFor(req.GroupID), &req)
+	if code != coordinator.CodeNone {
+		return FetchResponse{Code: code}
+	}
+	return resp
+}
+
+// DeleteOffsets handles OffsetDelete.
+func (c *Coordinator) DeleteOffsets(ctx context.Context, req DeleteOffsetsRequest,
+) DeleteOffsetsResponse {
+	shard := c.PartitionFor(req.GroupID)
+	resp, code := call[DeleteOffsetsResponse](ctx, c, shard, &req)
+	if code != coordinator.CodeNone {
+		return DeleteOffsetsResponse{Code: code}
+	}
+	return resp
+}
+
+// Describe handles DescribeGroups for one group.
+func (c *Coordinator) Describe(ctx context.Context, groupID string) DescribeResponse {
+	in := describeInput{groupID}
+	resp, code := call[DescribeResponse](ctx, c, c.PartitionFor(groupID), in)
+	if code != coordinator.CodeNone {
+		resp = DescribeResponse{Code: code}
+		resp.GroupID, resp.State = groupID, classic.Dead
+	}
+	return resp
+}
+
+// Delete handles DeleteGroups for one group.
+func (c *Coordinator) Delete(ctx context.Context, groupID string) ErrorCode {
+	in := deleteInput{groupID}
+	resp, code := call[codeOnly](ctx, c, c.PartitionFor(groupID), in)
+	if code != coordinator.CodeNone {
+		return code
+	}
+	return resp.code
+}
+
+// List handles ListGroups. A shard that is still loading makes the whole list fail with its code,
+// as a list that silently lacks groups would mislead.
+func (c *Coordinator) List(ctx context.Context, req ListRequest) ListResponse {
+	var all ListResponse
+	for shard := range c.runtime.Leading() {
+		resp, code := call[ListResponse](ctx, c, shard, listInput{req})
+		if code == coordinator.CodeNotCoordinator {
+			continue // resigned meanwhile: its groups are listed elsewhere
+		}
+		if code != coordinator.CodeNone {
+			return ListResponse{Code: code}
+		}
+		all.Groups = append(all.Groups, resp.Groups...)
+	}
+	sortGroups(all.Groups)
+	return all
+}
+
+// TopicsDeleted takes away the committed offsets of topics that were deleted, so that topics of the
+// same name made later do not inherit them. Call it once for a deletion, with names that are really
+// gone: it does not look.
+func (c *Coordinator) TopicsDeleted(ctx context.Context, topics []string) ErrorCode {
+	worst := coordinator.CodeNone
+	for shard := range c.runtime.Leading() {
+		in := topicsDeletedInput{topics}
+		resp, code := call[codeOnly](ctx, c, shard, in)
+		if code == coordinator.CodeNone {
+			code = resp.code
+		}
+		if code != coordinator.CodeNone {
+			worst = code
+		}
+	}
+	return worst
+}
+
+func commitRefused(req *CommitRequest, code ErrorCode) CommitResponse {
+	codes := make([]ErrorCode, len(req.Offsets))
+	for i := range codes {
+		codes[i] = code
+	}
+	return CommitResponse{Codes: codes}
+}

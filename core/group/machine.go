@@ -1,0 +1,322 @@
+package group
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/millstream-io/millstream/core/coordinator"
+	"github.com/millstream-io/millstream/core/group/classic"
+	"github.com/millstream-io/millstream/core/group/offsets"
+	"github.com/millstream-io/millstream/core/record"
+)
+
+// maxName is the longest string a record can hold, in bytes.
+const maxName = math.MaxInt16
+
+// entry is one group of a shard.
+type entry struct {
+	*classic.Group
+	// persisted says that the log has a metadata record of the group.
+	persisted bool
+}
+
+// flight is what of a group is on its way into the log.
+type flight uint8
+
+const (
+	offsetsInFlight flight = 1 << iota
+	groupInFlight
+)
+
+// machine is the state of one shard: its groups and their offsets.
+type machine struct {
+	opts    *Options
+	config  classic.Config
+	timers  classic.Timers
+	groups  map[string]*entry
+	offsets *offsets.Table
+	// flying has the groups with records that are not durable yet. The runtime replays all of a
+	// batch before it hands in anything else, so the first Replay (or Fail) empties it.
+	flying map[string]flight
+	expiry classic.Timer
+	// expired is the last group that the running search for expired offsets has dealt with.
+	expired string
+}
+
+var _ coordinator.Machine = (*machine)(nil)
+
+func newMachine(opts *Options) *machine {
+	m := &machine{
+		opts: opts,
+		config: classic.Config{
+			InitialRebalanceDelay: opts.InitialRebalanceDelay,
+			MaxSize:               opts.MaxSize,
+		},
+		groups:  make(map[string]*entry),
+		offsets: offsets.NewTable(),
+		flying:  make(map[string]flight),
+	}
+	return m
+}
+
+// Handle implements coordinator.Machine.
+func (m *machine) Handle(now time.Time, t coordinator.Ticket, in any) coordinator.Step {
+	switch in := in.(type) {
+	case *CommitRequest:
+		return m.commit(now, t, in)
+	case *FetchRequest:
+		return answer(t, m.fetch(in))
+	case *HeartbeatRequest:
+		return m.withGroup(in.GroupID, func() coordinator.Step {
+			return answer(t, HeartbeatResponse{Code: m.heartbeat(now, in)})
+		})
+	case *JoinRequest:
+		return m.withGroup(in.GroupID, func() coordinator.Step { return m.join(now, t, in) })
+	case *SyncRequest:
+		return m.withGroup(in.GroupID, func() coordinator.Step { return m.sync(now, t, in) })
+	case *LeaveRequest:
+		return m.withGroup(in.GroupID, func() coordinator.Step { return m.leave(now, t, in) })
+	case describeInput:
+		return m.withGroup(in.groupID, func() coordinator.Step {
+			return answer(t, m.describe(in.groupID))
+		})
+	case listInput:
+		return m.settled(func() coordinator.Step { return answer(t, m.list(in.ListRequest)) })
+	case deleteInput:
+		return m.settled(func() coordinator.Step { return m.deleteGroup(now, t, in.groupID) })
+	case *DeleteOffsetsRequest:
+		return m.settled(func() coordinator.Step { return m.deleteOffsets(now, t, in) })
+	case topicsDeletedInput:
+		return m.settled(func() coordinator.Step { return m.topicsDeleted(now, t, in.topics) })
+	}
+	panic(fmt.Sprintf("invariant: unknown input %T", in))
+}
+
+// answer is a step that only answers.
+func answer(t coordinator.Ticket, value any) coordinator.Step {
+	return coordinator.Step{Outputs: []coordinator.Output{{Ticket: t, Value: value}}}
+}
+
+// withGroup runs fn unless the group's metadata is in flight.
+func (m *machine) withGroup(groupID string, fn func() coordinator.Step) coordinator.Step {
+	if m.flying[groupID]&groupInFlight != 0 {
+		return coordinator.Step{Again: true}
+	}
+	return fn()
+}
+
+// settled runs fn unless anything is in flight.
+func (m *machine) settled(fn func() coordinator.Step) coordinator.Step {
+	if len(m.flying) > 0 {
+		return coordinator.Step{Again: true}
+	}
+	return fn()
+}
+
+// entry returns the group's entry, made if need be.
+func (m *machine) entry(groupID string) *entry {
+	e := m.groups[groupID]
+	if e == nil {
+		e = &entry{Group: classic.New(groupID, &m.config, &m.timers)}
+		m.groups[groupID] = e
+	}
+	return e
+}
+
+// tidy forgets a group that holds nothing: a join was refused, or an id was never used.
+func (m *machine) tidy(groupID string) {
+	e := m.groups[groupID]
+	if e == nil || e.persisted || !e.Vacant() || m.offsets.Has(groupID) ||
+		m.flying[groupID] != 0 {
+		return
+	}
+	e.Close()
+	delete(m.groups, groupID)
+}
+
+// step turns a group's effects into a step.
+func (m *machine) step(now time.Time, groupID string, fx *classic.Effects) coordinator.Step {
+	step := coordinator.Step{Outputs: fx.Outputs}
+	if fx.Record == nil {
+		m.tidy(groupID)
+		return step
+	}
+	step.Records = []record.Record{{
+		Timestamp: now.UnixMilli(),
+		Key:       offsets.AppendGroupKey(nil, groupID),
+		Value:     offsets.AppendGroup(nil, fx.Record),
+	}}
+	m.flying[groupID] |= groupInFlight
+	step.Fail = func(now time.Time, code ErrorCode) []coordinator.Output {
+		clear(m.flying)
+		if fx.Undo == nil {
+			return fx.Outputs
+		}
+		var undone classic.Effects
+		fx.Undo(now, code, &undone)
+		return undone.Outputs
+	}
+	return step
+}
+
+func (m *machine) join(now time.Time, t coordinator.Ticket, req *JoinRequest) coordinator.Step {
+	refuse := func(code ErrorCode) coordinator.Step {
+		return answer(t, JoinResponse{Code: code, Generation: -1, MemberID: req.MemberID})
+	}
+	session := time.Duration(req.SessionTimeoutMS) * time.Millisecond
+	switch {
+	case req.GroupID == "" || len(req.GroupID) > maxName:
+		return refuse(coordinator.CodeInvalidGroupID)
+	case session < m.opts.MinSessionTimeout || session > m.opts.MaxSessionTimeout:
+		return refuse(coordinator.CodeInvalidSessionTimeout)
+	case !namesFit(req):
+		return refuse(coordinator.CodeInvalidRequest)
+	case m.groups[req.GroupID] == nil && req.MemberID != "":
+		return refuse(coordinator.CodeUnknownMemberID)
+	}
+	var fx classic.Effects
+	m.entry(req.GroupID).Join(now, t, req, &fx)
+	return m.step(now, req.GroupID, &fx)
+}
+
+// namesFit says whether what a member says of itself fits into the strings of a record: the
+// flexible versions of JoinGroup have longer ones.
+func namesFit(req *JoinRequest) bool {
+	if req.InstanceID != nil && len(*req.InstanceID) > maxName {
+		return false
+	}
+	for i := range req.Protocols {
+		if len(req.Protocols[i].Name) > maxName {
+			return false
+		}
+	}
+	return len(req.ProtocolType) <= maxName && len(req.ClientID) <= maxName &&
+		len(req.ClientHost) <= maxName
+}
+
+func (m *machine) sync(now time.Time, t coordinator.Ticket, req *SyncRequest) coordinator.Step {
+	e := m.groups[req.GroupID]
+	if e == nil {
+		return answer(t, SyncResponse{Code: unknownGroup(req.GroupID)})
+	}
+	var fx classic.Effects
+	e.Sync(now, t, req, &fx)
+	return m.step(now, req.GroupID, &fx)
+}
+
+// unknownGroup is the code for a member of a group that does not exist.
+func unknownGroup(groupID string) ErrorCode {
+	if groupID == "" {
+		return coordinator.CodeInvalidGroupID
+	}
+	return coordinator.CodeUnknownMemberID
+}
+
+func (m *machine) heartbeat(now time.Time, req *HeartbeatRequest) ErrorCode {
+	e := m.groups[req.GroupID]
+	if e == nil {
+		return unknownGroup(req.GroupID)
+	}
+	return e.Heartbeat(now, req)
+}
+
+func (m *machine) leave(now time.Time, t coordinator.Ticket, req *LeaveRequest) coordinator.Step {
+	e := m.groups[req.GroupID]
+	if e == nil {
+		return answer(t, LeaveResponse{Code: unknownGroup(req.GroupID)})
+	}
+	var fx classic.Effects
+	left := e.Leave(now, req.Members, &fx)
+	fx.Outputs = append(fx.Outputs, coordinator.Output{
+		Ticket: t, Value: LeaveResponse{Members: left},
+	})
+	return m.step(now, req.GroupID, &fx)
+}
+
+// Replay implements coordinator.Machine.
+func (m *machine) Replay(rec record.Record) error {
+	clear(m.flying)
+	key, err := offsets.ReadKey(rec.Key)
+	if err != nil {
+		return err
+	}
+	switch key.Kind {
+	case offsets.KindOffset:
+		return m.replayOffset(&key, rec.Value)
+	case offsets.KindGroup:
+		return m.replayGroup(&key, rec.Value)
+	default:
+		// Records of other kinds of groups, in a log that Kafka wrote: nothing here needs them.
+		return nil
+	}
+}
+
+func (m *machine) replayOffset(key *offsets.Key, value []byte) error {
+	if value == nil {
+		m.offsets.Remove(key.Group, key.Topic, key.Partition)
+		m.tidy(key.Group)
+		return nil
+	}
+	c, err := offsets.ReadCommit(value)
+	if err != nil {
+		return fmt.Errorf("offset of group %q: %w", key.Group, err)
+	}
+	m.entry(key.Group)
+	m.offsets.Put(key.Group, key.Topic, key.Partition, c)
+	return nil
+}
+
+func (m *machine) replayGroup(key *offsets.Key, value []byte) error {
+	if value == nil {
+		if e := m.groups[key.Group]; e != nil {
+			e.Close()
+			delete(m.groups, key.Group)
+		}
+		if m.offsets.Has(key.Group) {
+			m.entry(key.Group)
+		}
+		return nil
+	}
+	md, err := offsets.ReadGroup(value)
+	if err != nil {
+		return fmt.Errorf("metadata of group %q: %w", key.Group, err)
+	}
+	e := m.entry(key.Group)
+	e.persisted = true
+	e.Apply(md)
+	return nil
+}
+
+// Loaded implements coordinator.Machine.
+func (m *machine) Loaded(now time.Time) {
+	for _, e := range m.groups {
+		// A group that was durable has no waiting tickets, so there is nothing to do but timers.
+		e.Loaded(now, &classic.Effects{})
+	}
+	m.timers.Arm(&m.expiry, now.Add(m.opts.RetentionCheckInterval))
+}
+
+// NextDeadline implements coordinator.Machine.
+func (m *machine) NextDeadline() (time.Time, bool) {
+	t, at := m.timers.Next()
+	return at, t != nil
+}
+
+// Tick implements coordinator.Machine.
+func (m *machine) Tick(now time.Time) coordinator.Step {
+	timer, at := m.timers.Next()
+	if timer == nil || at.After(now) {
+		return coordinator.Step{}
+	}
+	if timer.Group == nil {
+		return m.settled(func() coordinator.Step { return m.expire(now) })
+	}
+	groupID := timer.Group.ID()
+	return m.withGroup(groupID, func() coordinator.Step {
+		m.timers.Stop(timer)
+		var fx classic.Effects
+		timer.Run(now, &fx)
+		return m.step(now, groupID, &fx)
+	})
+}

@@ -1,0 +1,143 @@
+package group
+
+import (
+	"github.com/millstream-io/millstream/core/coordinator"
+	"github.com/millstream-io/millstream/core/group/classic"
+)
+
+// ErrorCode is an error code of the Kafka protocol.
+type ErrorCode = coordinator.ErrorCode
+
+// The requests and answers of the classic protocol.
+type (
+	// JoinRequest asks to become, or stay, a member.
+	JoinRequest = classic.JoinRequest
+	// JoinResponse answers a JoinRequest.
+	JoinResponse = classic.JoinResponse
+	// SyncRequest asks for a member's assignment.
+	SyncRequest = classic.SyncRequest
+	// SyncResponse answers a SyncRequest.
+	SyncResponse = classic.SyncResponse
+	// HeartbeatRequest says that a member lives.
+	HeartbeatRequest = classic.HeartbeatRequest
+	// HeartbeatResponse answers a HeartbeatRequest.
+	HeartbeatResponse = classic.HeartbeatResponse
+	// LeaveRequest takes members out of a group.
+	LeaveRequest = classic.LeaveRequest
+	// LeaveResponse answers a LeaveRequest.
+	LeaveResponse = classic.LeaveResponse
+)
+
+// OffsetCommit is the offset of one partition, to be committed.
+type OffsetCommit struct {
+	Topic     string
+	Partition int32
+	// Offset is the next record to read.
+	Offset int64
+	// LeaderEpoch is that of the last record read, -1 if the client did not say.
+	LeaderEpoch int32
+	// Metadata is the client's own text.
+	Metadata string
+}
+
+// CommitRequest commits offsets of a group.
+type CommitRequest struct {
+	GroupID string
+	// MemberID, InstanceID and Generation are those of the member that commits; "", nil and -1 for
+	// an administrator or a consumer that assigns itself.
+	MemberID   string
+	InstanceID *string
+	Generation int32
+	// RetentionMS is how long the client wants the offsets kept, -1 for as long as the broker does
+	// (OffsetCommit v2 to v4).
+	RetentionMS int64
+	Offsets     []OffsetCommit
+}
+
+// CommitResponse has a code for each of the request's offsets, in their order.
+type CommitResponse struct{ Codes []ErrorCode }
+
+// TopicPartitions names partitions of a topic.
+type TopicPartitions struct {
+	Topic      string
+	Partitions []int32
+}
+
+// FetchRequest asks for a group's committed offsets.
+type FetchRequest struct {
+	GroupID string
+	// All asks for every partition that has one; Topics is not used then.
+	All    bool
+	Topics []TopicPartitions
+}
+
+// FetchedOffset is what is committed for one partition: Offset -1 if nothing is.
+type FetchedOffset struct {
+	Partition   int32
+	Offset      int64
+	LeaderEpoch int32
+	Metadata    string
+}
+
+// FetchedTopic is the answer for one topic.
+type FetchedTopic struct {
+	Topic      string
+	Partitions []FetchedOffset
+}
+
+// FetchResponse answers a FetchRequest, in its order; with All, sorted.
+type FetchResponse struct {
+	Code   ErrorCode
+	Topics []FetchedTopic
+}
+
+// DescribeResponse describes one group. State is classic.Dead, and Code CodeGroupIDNotFound, for a
+// group that does not exist.
+type DescribeResponse struct {
+	Code ErrorCode
+	classic.Description
+}
+
+// ListRequest filters groups; an empty filter lets all pass. Case does not matter.
+type ListRequest struct {
+	States []string
+	Types  []string
+}
+
+// ListedGroup is one group of a list.
+type ListedGroup struct {
+	GroupID      string
+	ProtocolType string
+	State        string
+	Type         string // "classic"
+}
+
+// ListResponse answers a ListRequest with what this node coordinates, sorted.
+type ListResponse struct {
+	Code   ErrorCode
+	Groups []ListedGroup
+}
+
+// DeleteOffsetsRequest takes committed offsets away.
+type DeleteOffsetsRequest struct {
+	GroupID string
+	Topics  []TopicPartitions
+}
+
+// DeleteOffsetsResponse has one code for the group, or if that is CodeNone, one for each topic.
+type DeleteOffsetsResponse struct {
+	Code   ErrorCode
+	Topics []ErrorCode
+}
+
+// Inputs of the machine that are not requests of a client as they are.
+type (
+	describeInput struct{ groupID string }
+	listInput     struct{ ListRequest }
+	deleteInput   struct{ groupID string }
+	// topicsDeletedInput says that topics are gone, and their offsets with them.
+	topicsDeletedInput struct{ topics []string }
+)
+
+// codeOnly is the answer of inputs that have no other.
+type codeOnly struct{ code ErrorCode }
