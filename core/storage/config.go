@@ -1,0 +1,112 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// FlushPolicy says when appended bytes are on the disk for sure.
+type FlushPolicy string
+
+// The flush policies.
+const (
+	// FlushAlways syncs inside every Append.
+	FlushAlways FlushPolicy = "always"
+	// FlushGroup syncs right after an append, one sync for all appends that came meanwhile;
+	// SyncedOffset tells when. The default.
+	FlushGroup FlushPolicy = "group"
+	// FlushOS leaves it to the kernel, with a background sync every 16 MiB and at checkpoints.
+	FlushOS FlushPolicy = "os"
+)
+
+// Config is the part of a topic's configuration that its logs obey. Names and defaults are Kafka's.
+type Config struct {
+	SegmentBytes      int64 // segment.bytes: largest .log file
+	SegmentMS         int64 // segment.ms: span of record time in one segment
+	SegmentIndexBytes int   // segment.index.bytes: largest .index or .timeindex
+	// IndexIntervalBytes is index.interval.bytes: log bytes between two index entries.
+	IndexIntervalBytes int
+	RetentionMS        int64       // retention.ms, -1 = keep
+	RetentionBytes     int64       // retention.bytes, -1 = keep
+	FileDeleteDelayMS  int64       // file.delete.delay.ms: between .deleted and unlink
+	MaxMessageBytes    int         // max.message.bytes: largest batch of a client
+	Flush              FlushPolicy // flush, not one of Kafka's: always, group or os
+	Compact            bool        // cleanup.policy has compact: keys required, no retention yet
+	LogAppendTime      bool        // message.timestamp.type=LogAppendTime
+	// TimestampBeforeMaxMS is message.timestamp.before.max.ms: how old a record may be.
+	TimestampBeforeMaxMS int64
+	// TimestampAfterMaxMS is message.timestamp.after.max.ms: how far in the future it may be.
+	TimestampAfterMaxMS int64
+}
+
+// DefaultConfig returns Kafka's defaults and FlushGroup.
+func DefaultConfig() Config {
+	return Config{
+		SegmentBytes:         1 << 30,
+		SegmentMS:            7 * 24 * 3600 * 1000,
+		SegmentIndexBytes:    10 << 20,
+		IndexIntervalBytes:   4096,
+		RetentionMS:          7 * 24 * 3600 * 1000,
+		RetentionBytes:       -1,
+		FileDeleteDelayMS:    60_000,
+		MaxMessageBytes:      1048588,
+		Flush:                FlushGroup,
+		TimestampBeforeMaxMS: math.MaxInt64,
+		TimestampAfterMaxMS:  3_600_000,
+	}
+}
+
+// withDefaults fills fields that are zero where zero cannot be meant.
+func (c Config) withDefaults() Config {
+	d := DefaultConfig()
+	fill64 := func(v *int64, def int64) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	fill := func(v *int, def int) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	fill64(&c.SegmentBytes, d.SegmentBytes)
+	fill64(&c.SegmentMS, d.SegmentMS)
+	fill64(&c.RetentionMS, d.RetentionMS)
+	fill64(&c.RetentionBytes, d.RetentionBytes)
+	fill64(&c.TimestampBeforeMaxMS, d.TimestampBeforeMaxMS)
+	fill64(&c.TimestampAfterMaxMS, d.TimestampAfterMaxMS)
+	fill(&c.SegmentIndexBytes, d.SegmentIndexBytes)
+	fill(&c.IndexIntervalBytes, d.IndexIntervalBytes)
+	fill(&c.MaxMessageBytes, d.MaxMessageBytes)
+	if c.Flush == "" {
+		c.Flush = d.Flush
+	}
+	return c
+}
+
+// validate reports all fields that are out of range, joined.
+func (c Config) validate() error {
+	var errs []error
+	check := func(ok bool, name string, value any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("%w: %s=%v", ErrInvalidConfig, name, value))
+		}
+	}
+	check(c.SegmentBytes > 0 && c.SegmentBytes <= math.MaxInt32, "segment.bytes", c.SegmentBytes)
+	check(c.SegmentMS > 0, "segment.ms", c.SegmentMS)
+	check(c.SegmentIndexBytes >= timeEntrySize, "segment.index.bytes", c.SegmentIndexBytes)
+	check(c.IndexIntervalBytes > 0, "index.interval.bytes", c.IndexIntervalBytes)
+	check(c.RetentionMS >= -1, "retention.ms", c.RetentionMS)
+	check(c.RetentionBytes >= -1, "retention.bytes", c.RetentionBytes)
+	check(c.FileDeleteDelayMS >= 0, "file.delete.delay.ms", c.FileDeleteDelayMS)
+	check(c.MaxMessageBytes > 0, "max.message.bytes", c.MaxMessageBytes)
+	check(c.TimestampBeforeMaxMS >= 0, "message.timestamp.before.max.ms", c.TimestampBeforeMaxMS)
+	check(c.TimestampAfterMaxMS >= 0, "message.timestamp.after.max.ms", c.TimestampAfterMaxMS)
+	switch c.Flush {
+	case FlushAlways, FlushGroup, FlushOS:
+	default:
+		check(false, "flush", c.Flush)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,285 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/millstream-io/millstream/core/vfs"
+)
+
+// DirOptions configure a data directory. Path is required, the rest has defaults.
+type DirOptions struct {
+	FS     vfs.FS           // default vfs.OS()
+	Path   string           // of the directory; made if missing
+	Logger *slog.Logger     // default: discard
+	Now    func() time.Time // wall clock; default time.Now
+	// ClusterID must be the one in meta.properties. Empty: take that one, or make one up.
+	ClusterID string
+	NodeID    int32 // must be the one in meta.properties
+	// RetentionInterval is the time between two looks for expired segments and producers;
+	// log.retention.check.interval.ms, default 5 min.
+	RetentionInterval time.Duration
+	// CheckpointInterval is the time between two writes of the offset checkpoints;
+	// log.flush.offset.checkpoint.interval.ms, default 1 min.
+	CheckpointInterval time.Duration
+	// ProducerIDExpiration is producer.id.expiration.ms, default 24 h.
+	ProducerIDExpiration time.Duration
+}
+
+func (o DirOptions) withDefaults() DirOptions {
+	if o.FS == nil {
+		o.FS = vfs.OS()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.RetentionInterval <= 0 {
+		o.RetentionInterval = 5 * time.Minute
+	}
+	if o.CheckpointInterval <= 0 {
+		o.CheckpointInterval = time.Minute
+	}
+	if o.ProducerIDExpiration <= 0 {
+		o.ProducerIDExpiration = 24 * time.Hour
+	}
+	return o
+}
+
+func (o DirOptions) validate() error {
+	if o.Path == "" {
+		return errors.New("data directory: no path")
+	}
+	return nil
+}
+
+// Dir is a data directory: many logs, one process. All methods are safe for concurrent use.
+type Dir struct {
+	opts     DirOptions
+	logger   *slog.Logger
+	identity metaProperties
+	lock     io.Closer
+	wasClean bool // the last process closed it in order
+
+	failed    atomic.Pointer[error] // why the directory has failed; nil = it has not
+	failedNow chan struct{}         // closed when failed is set
+	// opened says that all logs are known, so that checkpoints may be written.
+	opened atomic.Bool
+
+	mu struct {
+		sync.RWMutex
+		logs     map[TopicPartition]*Log
+		closed   bool
+		removals []removal
+	}
+	removalAdded chan struct{} // capacity 1: the next deadline may have changed
+
+	// checkpointToken is held while a checkpoint file is written. It comes after all locks.
+	checkpointToken chan struct{}
+
+	// manageToken is held while a log is created or deleted. It comes before all locks.
+	manageToken chan struct{}
+	// staleLines says that the checkpoint files may have lines of deleted logs.
+	staleLines atomic.Bool
+
+	dirty struct {
+		sync.Mutex
+		logs, spare []*Log // logs that asked for a sync; spare is reused
+	}
+	flushWake chan struct{} // capacity 1
+}
+
+// removal is a path to unlink.
+type removal struct {
+	path       string
+	deadlineMS int64 // wall clock
+}
+
+// ClusterID returns the cluster that the directory belongs to.
+func (d *Dir) ClusterID() string { return d.identity.clusterID }
+
+// DirectoryID returns the random id the directory got when it was made.
+func (d *Dir) DirectoryID() uuid.UUID { return d.identity.directoryID }
+
+// WasClean reports whether the directory had been closed in order before this OpenDir.
+func (d *Dir) WasClean() bool { return d.wasClean }
+
+// Err returns why the directory has failed for good (ErrDirFailed), or nil.
+func (d *Dir) Err() error { return d.failure() }
+
+// Failed returns a channel that is closed when the directory fails.
+func (d *Dir) Failed() <-chan struct{} { return d.failedNow }
+
+// Logs returns all logs, in order of their names, offline ones included.
+func (d *Dir) Logs() []*Log {
+	d.mu.RLock()
+	logs := make([]*Log, 0, len(d.mu.logs))
+	for _, l := range d.mu.logs {
+		logs = append(logs, l)
+	}
+	d.mu.RUnlock()
+	slices.SortFunc(logs, func(a, b *Log) int { return compareTopicPartition(a.tp, b.tp) })
+	return logs
+}
+
+// Log returns the log of a partition; false if there is none.
+func (d *Dir) Log(tp TopicPartition) (*Log, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	l, ok := d.mu.logs[tp]
+	return l, ok
+}
+
+// failure implements logOwner.
+func (d *Dir) failure() error {
+	if err := d.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// fail implements logOwner. The first error wins.
+func (d *Dir) fail(cause error) {
+	err := fmt.Errorf("%w: %s: %w", ErrDirFailed, d.opts.Path, cause)
+	if d.failed.CompareAndSwap(nil, &err) {
+		d.logger.Error("data directory failed, no more writes until a restart",
+			"dir", d.opts.Path, "err", cause)
+		close(d.failedNow)
+	}
+}
+
+func (d *Dir) nowMS() int64 { return d.opts.Now().UnixMilli() }
+
+// saveRecoveryPoints implements logOwner.
+func (d *Dir) saveRecoveryPoints() error {
+	return d.saveCheckpoint(fileRecoveryPoints, (*Log).SyncedOffset)
+}
+
+// saveStartOffsets implements logOwner. Logs that start with their first segment need no line.
+func (d *Dir) saveStartOffsets() error {
+	return d.saveCheckpoint(fileStartOffsets, (*Log).StartOffset)
+}
+
+func (d *Dir) saveHighWatermarks() error {
+	return d.saveCheckpoint(fileHighWatermarks, (*Log).HighWatermark)
+}
+
+// saveCheckpoint writes one offset of each log into a checkpoint file.
+func (d *Dir) saveCheckpoint(name string, offset func(*Log) int64) error {
+	if !d.opened.Load() {
+		return nil // OpenDir writes them once it knows all logs
+	}
+	d.checkpointToken <- struct{}{}
+	defer func() { <-d.checkpointToken }()
+	offsets := make(map[TopicPartition]int64)
+	d.mu.RLock()
+	for tp, l := range d.mu.logs {
+		offsets[tp] = offset(l)
+	}
+	d.mu.RUnlock()
+	path := filepath.Join(d.opts.Path, name)
+	err := vfs.WriteFileAtomic(d.opts.FS, path, formatOffsetCheckpoint(offsets), 0o644)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// saveCheckpoints writes all checkpoint files.
+func (d *Dir) saveCheckpoints() error {
+	return errors.Join(d.saveRecoveryPoints(), d.saveStartOffsets(), d.saveHighWatermarks())
+}
+
+// Close syncs and closes all logs, writes the checkpoints and the marker of a clean shutdown, and
+// gives the lock back. Run must have returned. It is idempotent.
+func (d *Dir) Close() error {
+	d.mu.Lock()
+	if d.mu.closed {
+		d.mu.Unlock()
+		return nil
+	}
+	d.mu.closed = true
+	d.mu.Unlock()
+	err := d.failure()
+	for _, l := range d.Logs() {
+		err = errors.Join(err, l.close())
+	}
+	err = errors.Join(err, d.saveCheckpoints())
+	if err == nil {
+		err = d.writeCleanMarker()
+	}
+	return errors.Join(err, d.lock.Close())
+}
+
+func (d *Dir) writeCleanMarker() error {
+	data, err := cleanShutdown{BrokerEpoch: -1}.format()
+	if err != nil {
+		return fmt.Errorf("encode the clean shutdown marker: %w", err)
+	}
+	path := filepath.Join(d.opts.Path, fileCleanShutdown)
+	if err := vfs.WriteFileAtomic(d.opts.FS, path, data, 0o644); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// close syncs the log and closes its files. The error says why that is not a clean shutdown.
+func (l *Log) close() error {
+	if err := l.damaged.Load(); err != nil {
+		l.closed.Store(true)
+		return *err
+	}
+	if err := l.takeToken(context.Background()); err != nil {
+		return err
+	}
+	defer l.giveToken()
+	if l.closed.Load() {
+		return nil
+	}
+	_, err := l.syncWithToken()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		err = l.closeCleanLocked()
+	}
+	l.closed.Store(true)
+	for _, s := range *l.segments.Load() {
+		s.release()
+	}
+	if err != nil {
+		return fmt.Errorf("close %s: %w", l.tp, err)
+	}
+	return nil
+}
+
+// closeCleanLocked writes what a start without recovery needs: complete indexes and the producers.
+func (l *Log) closeCleanLocked() error {
+	if l.end.Load() != l.synced.Load() {
+		return fmt.Errorf("appended to while closing")
+	}
+	s := l.active()
+	if err := s.flushIndexes(true); err != nil {
+		return err
+	}
+	if err := errors.Join(s.mu.offsets.file.Datasync(), s.mu.times.file.Datasync()); err != nil {
+		return err
+	}
+	if err := writeSnapshot(l.fsys, l.dir(), l.end.Load(), l.mu.producers); err != nil {
+		return err
+	}
+	if err := l.fsys.SyncDir(l.dir()); err != nil {
+		return fmt.Errorf("sync %s: %w", l.dir(), err)
+	}
+	return nil
+}

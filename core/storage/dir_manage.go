@@ -1,0 +1,185 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// maxFileName is the longest name file systems take, in bytes.
+const maxFileName = 255
+
+// Create returns the log of a partition, made if missing. A log of that name with another topic id
+// is of an earlier topic: its directory is set aside with suffix -stray, not deleted. A log without
+// an id, as old Kafka versions made them, is adopted. Zero fields of c mean the default.
+func (d *Dir) Create(tp TopicPartition, topicID uuid.UUID, c Config) (*Log, error) {
+	l, err := d.create(tp, topicID, c.withDefaults())
+	if err != nil {
+		return nil, fmt.Errorf("create log %s: %w", tp, err)
+	}
+	return l, nil
+}
+
+func (d *Dir) create(tp TopicPartition, topicID uuid.UUID, c Config) (*Log, error) {
+	if err := errors.Join(tp.validate(), c.validate()); err != nil {
+		return nil, err
+	}
+	if err := d.usable(); err != nil {
+		return nil, err
+	}
+	d.manageToken <- struct{}{}
+	defer func() { <-d.manageToken }()
+	if l, ok := d.Log(tp); ok {
+		if err := l.readable(); err != nil {
+			return nil, err
+		}
+		if l.TopicID() == uuid.Nil {
+			if err := l.writeTopicID(topicID); err != nil {
+				return nil, err
+			}
+		}
+		if l.TopicID() == topicID {
+			return l, l.SetConfig(c)
+		}
+		d.logger.Warn("log of an earlier topic of that name is set aside", "partition", tp,
+			"id", l.TopicID(), "wanted", topicID)
+		if _, err := d.setAside(l, suffixDirStray); err != nil {
+			return nil, err
+		}
+	}
+	return d.createNew(tp, topicID, c)
+}
+
+// usable returns why nothing can be created.
+func (d *Dir) usable() error {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if d.mu.closed {
+		return ErrClosed
+	}
+	return d.failure()
+}
+
+func (d *Dir) createNew(tp TopicPartition, topicID uuid.UUID, c Config) (*Log, error) {
+	if d.staleLines.Load() {
+		// Checkpoint lines of a deleted log must not be taken for the new one's.
+		if err := d.saveCheckpoints(); err != nil {
+			return nil, err
+		}
+		d.staleLines.Store(false)
+	}
+	path := filepath.Join(d.opts.Path, tp.String())
+	if _, err := d.opts.FS.Stat(path); err == nil {
+		// Left by a creation that failed half-way.
+		if err := d.opts.FS.Rename(path, d.asideName(tp, suffixDirStray)); err != nil {
+			return nil, err
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	l := d.newLog(tp, path, c)
+	err := l.create(topicID, d.nowMS())
+	if err == nil {
+		err = d.opts.FS.SyncDir(d.opts.Path)
+	}
+	if err != nil {
+		l.releaseSegments()
+		if isNoSpace(err) {
+			err = fmt.Errorf("%w: %w", ErrNoSpace, err)
+		}
+		return nil, errors.Join(err, d.opts.FS.RemoveAll(path))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mu.logs[tp] = l
+	return l, nil
+}
+
+// Delete takes a partition out of service at once: its directory is renamed to
+// <topic>-<partition>.<uuid>-delete and unlinked after file.delete.delay.ms. Chunks handed out stay
+// readable. The error is ErrUnknownPartition if there is no such log.
+func (d *Dir) Delete(tp TopicPartition) error {
+	return d.retire(tp, suffixDirDelete)
+}
+
+// Quarantine takes a partition out of service like Delete, but keeps its files, in a directory with
+// suffix -stray, for an operator to look at. It is for logs that the cluster does not know of.
+func (d *Dir) Quarantine(tp TopicPartition) error {
+	return d.retire(tp, suffixDirStray)
+}
+
+func (d *Dir) retire(tp TopicPartition, suffix string) error {
+	if err := d.usable(); err != nil {
+		return fmt.Errorf("delete log %s: %w", tp, err)
+	}
+	d.manageToken <- struct{}{}
+	defer func() { <-d.manageToken }()
+	l, ok := d.Log(tp)
+	if !ok {
+		return fmt.Errorf("delete log %s: %w", tp, ErrUnknownPartition)
+	}
+	path, err := d.setAside(l, suffix)
+	if err != nil {
+		return fmt.Errorf("delete log %s: %w", tp, err)
+	}
+	if suffix == suffixDirDelete {
+		d.removeLater(path, l.config.Load().FileDeleteDelayMS)
+	}
+	return nil
+}
+
+// asideName makes the name of a directory that is no partition any more.
+func (d *Dir) asideName(tp TopicPartition, suffix string) string {
+	unique := strings.ReplaceAll(uuid.NewString(), "-", "")
+	tail := fmt.Sprintf("-%d.%s%s", tp.Partition, unique, suffix)
+	topic := tp.Topic[:min(len(tp.Topic), maxFileName-len(tail))]
+	return filepath.Join(d.opts.Path, topic+tail)
+}
+
+// setAside closes a log, renames its directory and forgets it.
+func (d *Dir) setAside(l *Log, suffix string) (string, error) {
+	path := d.asideName(l.tp, suffix)
+	if err := l.moveAway(path); err != nil {
+		return "", err
+	}
+	d.mu.Lock()
+	delete(d.mu.logs, l.tp)
+	d.mu.Unlock()
+	d.staleLines.Store(true)
+	if err := d.opts.FS.SyncDir(d.opts.Path); err != nil {
+		d.fail(fmt.Errorf("sync %s: %w", d.opts.Path, err))
+		return "", d.failure()
+	}
+	if err := d.saveCheckpoints(); err != nil {
+		d.logger.Warn("checkpoints keep lines of a deleted log", "partition", l.tp, "err", err)
+	} else {
+		d.staleLines.Store(false)
+	}
+	l.notify()
+	return path, nil
+}
+
+// moveAway closes the log and renames its directory.
+func (l *Log) moveAway(path string) error {
+	if err := l.takeToken(context.Background()); err != nil {
+		return err
+	}
+	defer l.giveToken()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed.Load() {
+		return ErrClosed
+	}
+	if err := l.fsys.Rename(l.dir(), path); err != nil {
+		return err
+	}
+	l.closed.Store(true)
+	l.path.Store(&path)
+	l.releaseSegments()
+	return nil
+}

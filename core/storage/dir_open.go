@@ -1,0 +1,227 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millstream-io/millstream/core/vfs"
+)
+
+// OpenDir takes the directory's lock (ErrLocked names the owner), checks whose it is (ErrWrongDir)
+// and opens all logs, after an unclean end with recovery. A log that cannot be opened is offline
+// (Log.Err) and does not keep the others from starting.
+func OpenDir(ctx context.Context, opts DirOptions) (*Dir, error) {
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	d := newDir(opts.withDefaults())
+	if err := d.open(ctx); err != nil {
+		if d.lock != nil {
+			err = errors.Join(err, d.lock.Close())
+		}
+		return nil, fmt.Errorf("open data directory %s: %w", opts.Path, err)
+	}
+	return d, nil
+}
+
+func newDir(opts DirOptions) *Dir {
+	d := &Dir{
+		opts:            opts,
+		logger:          opts.Logger,
+		failedNow:       make(chan struct{}),
+		removalAdded:    make(chan struct{}, 1),
+		checkpointToken: make(chan struct{}, 1),
+		manageToken:     make(chan struct{}, 1),
+		flushWake:       make(chan struct{}, 1),
+	}
+	d.mu.logs = make(map[TopicPartition]*Log)
+	return d
+}
+
+func (d *Dir) open(ctx context.Context) error {
+	fsys, path := d.opts.FS, d.opts.Path
+	if err := fsys.MkdirAll(path, 0o755); err != nil {
+		return err
+	}
+	lock, err := fsys.Lock(filepath.Join(path, fileLock))
+	if errors.Is(err, vfs.ErrLocked) {
+		return fmt.Errorf("%w: %w", ErrLocked, err)
+	}
+	if err != nil {
+		return err
+	}
+	d.lock = lock
+	if err := d.readIdentity(); err != nil {
+		return err
+	}
+	if err := d.takeCleanMarker(); err != nil {
+		return err
+	}
+	if err := d.openLogs(ctx); err != nil {
+		d.closeAll()
+		return err
+	}
+	d.opened.Store(true)
+	if err := d.saveCheckpoints(); err != nil {
+		d.logger.Warn("checkpoints not written, a crash will make the next start slower",
+			"dir", path, "err", err)
+	}
+	return nil
+}
+
+// closeAll closes the files of the logs, without a word on the disk.
+func (d *Dir) closeAll() {
+	for _, l := range d.Logs() {
+		l.closed.Store(true)
+		l.releaseSegments()
+	}
+}
+
+// readIdentity reads or makes meta.properties.
+func (d *Dir) readIdentity() error {
+	name := filepath.Join(d.opts.Path, fileMetaProperties)
+	data, err := vfs.ReadFile(d.opts.FS, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		d.identity = metaProperties{d.opts.ClusterID, d.opts.NodeID, newID()}
+		if d.identity.clusterID == "" {
+			d.identity.clusterID = encodeID(newID())
+		}
+		return d.writeIdentity(name)
+	}
+	if err != nil {
+		return err
+	}
+	if d.identity, err = parseMetaProperties(data); err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	if want := d.opts.ClusterID; want != "" && want != d.identity.clusterID {
+		return fmt.Errorf("%w: %s has cluster.id=%s, this is cluster %s", ErrWrongDir, name,
+			d.identity.clusterID, want)
+	}
+	if d.opts.NodeID != d.identity.nodeID {
+		return fmt.Errorf("%w: %s has node.id=%d, this is node %d", ErrWrongDir, name,
+			d.identity.nodeID, d.opts.NodeID)
+	}
+	if d.identity.directoryID == uuid.Nil {
+		d.identity.directoryID = newID()
+		return d.writeIdentity(name)
+	}
+	return nil
+}
+
+func (d *Dir) writeIdentity(name string) error {
+	if err := vfs.WriteFileAtomic(d.opts.FS, name, d.identity.format(), 0o644); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	// The directory itself may be new.
+	return d.opts.FS.SyncDir(filepath.Dir(filepath.Clean(d.opts.Path)))
+}
+
+// takeCleanMarker reads and removes the marker of a clean shutdown. The removal must be durable
+// before anything is written, or a crash would bring the marker back beside torn files.
+func (d *Dir) takeCleanMarker() error {
+	name := filepath.Join(d.opts.Path, fileCleanShutdown)
+	data, err := vfs.ReadFile(d.opts.FS, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = parseCleanShutdown(data)
+	d.wasClean = err == nil
+	if err := d.opts.FS.Remove(name); err != nil {
+		return err
+	}
+	return d.opts.FS.SyncDir(d.opts.Path)
+}
+
+// checkpoint reads a checkpoint file. A broken one counts as empty, which costs a longer recovery
+// but no data.
+func (d *Dir) checkpoint(file string) (map[TopicPartition]int64, error) {
+	offsets, err := readOffsetCheckpoint(d.opts.FS, filepath.Join(d.opts.Path, file))
+	if errors.Is(err, ErrBadFile) {
+		d.logger.Warn("broken checkpoint ignored", "err", err)
+		return map[TopicPartition]int64{}, nil
+	}
+	return offsets, err
+}
+
+// openLogs opens the partitions' directories, several at once.
+func (d *Dir) openLogs(ctx context.Context) error {
+	points, err1 := d.checkpoint(fileRecoveryPoints)
+	starts, err2 := d.checkpoint(fileStartOffsets)
+	marks, err3 := d.checkpoint(fileHighWatermarks)
+	entries, err4 := d.opts.FS.ReadDir(d.opts.Path)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(max(2, runtime.GOMAXPROCS(0)))
+	for _, e := range entries {
+		path := filepath.Join(d.opts.Path, e.Name())
+		tp, ok := parseTopicPartition(e.Name())
+		switch {
+		case !e.IsDir():
+			continue
+		case strings.HasSuffix(e.Name(), suffixDirDelete):
+			d.removeLater(path, 0)
+			continue
+		case strings.HasSuffix(e.Name(), suffixDirStray):
+			d.logger.Warn("partition directory set aside earlier, remove it when it is not needed",
+				"path", path)
+			continue
+		case !ok:
+			continue
+		}
+		l := d.newLog(tp, path, DefaultConfig())
+		d.mu.logs[tp] = l
+		p := openParams{clean: d.wasClean, recoveryPoint: points[tp], startOffset: starts[tp],
+			highWatermark: marks[tp]}
+		group.Go(func() error {
+			if ctx.Err() == nil {
+				d.openLog(l, p)
+			}
+			return ctx.Err()
+		})
+	}
+	return group.Wait()
+}
+
+func (d *Dir) newLog(tp TopicPartition, path string, c Config) *Log {
+	l := newLog(d, d.opts.FS, path, tp, c)
+	l.logger, l.clock = d.logger, d.nowMS
+	return l
+}
+
+// openLog opens one log; what goes wrong takes only that log offline.
+func (d *Dir) openLog(l *Log, p openParams) {
+	began := d.opts.Now()
+	if err := l.open(p); err != nil {
+		err = fmt.Errorf("open log %s: %w", l.tp, err)
+		l.damaged.Store(&err)
+		l.releaseSegments()
+		d.logger.Error("partition is offline", "partition", l.tp, "err", err)
+		return
+	}
+	if !p.clean {
+		d.logger.Info("log recovered", "partition", l.tp, "from", p.recoveryPoint,
+			"end", l.EndOffset(), "took", d.opts.Now().Sub(began))
+	}
+}
+
+// releaseSegments empties the list of a log that is not to be used any more.
+func (l *Log) releaseSegments() {
+	list := *l.segments.Swap(&[]*segment{})
+	for _, s := range list {
+		s.release()
+	}
+}

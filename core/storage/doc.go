@@ -1,0 +1,58 @@
+// Package storage keeps partitions' logs in Kafka's own files, so that Kafka's tools read them and a
+// copied directory works on either side.
+//
+// # Path
+//
+// Append: Log.Append (log_append.go) validates by header (log_validate.go), then under the append
+// lock assigns offsets, checks the producer (producer_state.go), rolls if due (log_roll.go), writes
+// to the active segment (segment.go) and indexes the batch; then the flush policy (log_sync.go).
+// Read: Log.Read (log_read.go) finds the segment, segment.find (segment_read.go) cuts a run of whole
+// batches, and a Chunk (chunk.go) lends the file. Start: OpenDir (dir_open.go), Log.open
+// (log_open.go), segment.recover (segment_recover.go). Upkeep: Dir.Run (dir_run.go) with
+// log_retention.go.
+//
+// # Invariants
+//
+//	logStart <= highWatermark <= logEnd, synced <= logEnd
+//
+// A batch is visible only after all its bytes are in the file. Nothing below the synced offset is
+// ever cut by recovery: if it does not read back, the log goes offline with its files untouched.
+// Recovery is idempotent. A failed sync fails the whole directory for good, because the kernel may
+// have dropped the pages and would report success the next time. A full disk only refuses appends.
+// Readers keep a deleted segment's files open until they release them.
+//
+// Topics with cleanup.policy=compact are not compacted yet and never lose segments to retention.
+// Transactional batches of clients are refused.
+//
+// # Goroutines
+//
+// Dir.Run starts two, the flusher (group commit) and housekeeping (retention, checkpoints,
+// unlinking), and joins them when its context ends or the directory fails. A flush of several logs
+// fans out to at most flushWorkers, joined before the next round. OpenDir opens logs in parallel and
+// joins. Log has none.
+//
+// # Locks
+//
+// Order: Dir.manageToken, Log.syncToken, Log.mu, segment.mu, Dir.mu, Dir.checkpointToken. The tokens
+// are channels, because they are held over I/O. Log.mu is the append lock: offsets, producers, the
+// write into the page cache. Readers take only segment.mu, for a lookup in memory. Subscribers are
+// called with no lock held.
+//
+// # Files
+//
+// Of the data directory:
+//
+//	.lock                             held by the owning process, has its pid
+//	meta.properties                   cluster, node and directory id
+//	.kafka_cleanshutdown              all logs were closed in order; absent while running
+//	recovery-point-offset-checkpoint  synced offset of each log, bounds recovery
+//	log-start-offset-checkpoint       start offset of each log
+//	replication-offset-checkpoint     high watermark of each log
+//	<topic>-<partition>/              a log
+//	<topic>-<p>.<uuid>-delete/        a deleted log, unlinked later
+//	<topic>-<p>.<uuid>-stray/         a log nobody knows, kept for the operator
+//
+// Of a log, with the base offset in 20 digits: .log (batches as on the wire), .index
+// (index_offset.go), .timeindex (index_time.go), .snapshot (producer_snapshot.go); and
+// leader-epoch-checkpoint (leader_epochs.go), partition.metadata (identity.go).
+package storage

@@ -1,0 +1,324 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/millstream-io/millstream/core/vfs"
+)
+
+// indexInterval is the spacing of index entries that recovery rebuilds, in bytes: the default,
+// since a log is opened before its topic's configuration is known.
+const indexInterval = 4096
+
+// openParams is what the data directory knows of a log before it is opened.
+type openParams struct {
+	clean         bool  // the directory was closed in order
+	recoveryPoint int64 // below it everything was synced
+	startOffset   int64 // of the log, from the checkpoint
+	highWatermark int64 // from the checkpoint
+}
+
+// open loads or recovers the files in the log's directory. Afterwards everything in the log is
+// synced. An error leaves the log offline, see Log.Err, and its files as they were.
+func (l *Log) open(p openParams) error {
+	// The checkpoints of a log that cannot be opened must stay as they are.
+	l.synced.Store(p.recoveryPoint)
+	l.start.Store(p.startOffset)
+	l.highWatermark.Store(p.highWatermark)
+	if err := l.readTopicID(); err != nil {
+		return err
+	}
+	bases, err := l.cleanDirectory()
+	if err != nil {
+		return err
+	}
+	list, epochs, err := l.openSegments(bases, p)
+	l.segments.Store(&list)
+	if err != nil {
+		return err
+	}
+	return l.finishOpen(p, epochs)
+}
+
+// finishOpen derives the rest of the state from the segments.
+func (l *Log) finishOpen(p openParams, scanned epochList) error {
+	l.end.Store(l.active().state().next)
+	first := (*l.segments.Load())[0].base
+	l.start.Store(max(p.startOffset, first))
+	if err := l.readEpochs(scanned); err != nil {
+		return err
+	}
+	if err := l.dropSnapshots(func(at int64) bool { return at > l.end.Load() }); err != nil {
+		return err
+	}
+	var err error
+	if l.mu.producers, err = l.rebuildProducers(l.end.Load()); err != nil {
+		return err
+	}
+	if err := l.dropStraySnapshots(); err != nil {
+		return err
+	}
+	l.synced.Store(min(p.recoveryPoint, l.end.Load()))
+	if !p.clean {
+		l.dirDirty.Store(true)
+		if _, err := l.syncWithToken(); err != nil {
+			return err
+		}
+	}
+	l.synced.Store(l.end.Load())
+	l.highWatermark.Store(min(max(p.highWatermark, l.start.Load()), l.end.Load()))
+	if l.start.Load() > l.end.Load() {
+		l.logger.Warn("log ends before its start offset, it begins anew there",
+			"partition", l.tp, "start", l.start.Load(), "end", l.end.Load())
+		return l.ResetTo(l.start.Load())
+	}
+	return nil
+}
+
+// readTopicID reads partition.metadata. A directory without it belongs to no topic yet.
+func (l *Log) readTopicID() error {
+	name := filepath.Join(l.dir(), filePartitionMetadata)
+	data, err := vfs.ReadFile(l.fsys, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	id, err := parsePartitionMetadata(data)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	l.topicID.Store(&id)
+	return nil
+}
+
+func (l *Log) writeTopicID(id uuid.UUID) error {
+	name := filepath.Join(l.dir(), filePartitionMetadata)
+	if err := vfs.WriteFileAtomic(l.fsys, name, formatPartitionMetadata(id), 0o644); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	l.topicID.Store(&id)
+	return nil
+}
+
+// cleanDirectory removes what an earlier life did not finish and returns the segments' base offsets
+// in order.
+func (l *Log) cleanDirectory() ([]int64, error) {
+	entries, err := l.fsys.ReadDir(l.dir())
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", l.dir(), err)
+	}
+	var bases []int64
+	indexes := map[string]int64{}
+	for _, e := range entries {
+		name := e.Name()
+		path := filepath.Join(l.dir(), name)
+		if strings.HasSuffix(name, suffixDeleted) || strings.HasSuffix(name, suffixCleaned) ||
+			strings.HasSuffix(name, suffixTemp) {
+			if err := removeIfExists(l.fsys, path); err != nil {
+				return nil, fmt.Errorf("remove left-over %s: %w", path, err)
+			}
+			continue
+		}
+		base, suffix, ok := parseSegmentFile(name)
+		switch {
+		case ok && suffix == suffixLog:
+			bases = append(bases, base)
+		case ok && (suffix == suffixIndex || suffix == suffixTimeIndex):
+			indexes[path] = base
+		}
+	}
+	slices.SortFunc(bases, cmp.Compare[int64])
+	for path, base := range indexes {
+		if _, has := slices.BinarySearch(bases, base); !has {
+			if err := removeIfExists(l.fsys, path); err != nil {
+				return nil, fmt.Errorf("remove index without a log %s: %w", path, err)
+			}
+		}
+	}
+	return bases, nil
+}
+
+// openSegments opens the segments in order and recovers those that reach beyond the recovery point
+// or do not fit together. What follows a cut is retired. It returns the epochs that it saw in the
+// recovered ones.
+func (l *Log) openSegments(bases []int64, p openParams) ([]*segment, epochList, error) {
+	var list []*segment
+	var epochs epochList
+	now := l.clock()
+	if len(bases) == 0 {
+		s, err := createSegment(l.fsys, l.dir(), p.startOffset, now)
+		if err != nil {
+			return nil, nil, err
+		}
+		l.dirDirty.Store(true)
+		return []*segment{s}, nil, nil
+	}
+	for i, base := range bases {
+		s, err := openSegmentFiles(l.fsys, l.dir(), base, now)
+		if err != nil {
+			return list, epochs, err
+		}
+		list = append(list, s)
+		last := i+1 == len(bases)
+		dirty := !p.clean && (last || bases[i+1] > p.recoveryPoint)
+		res, err := l.openSegment(s, dirty, p)
+		if err != nil {
+			return list, epochs, err
+		}
+		for _, e := range res.epochs {
+			epochs = epochs.extend(e.epoch, e.start)
+		}
+		if res.torn > 0 && !last {
+			return list, epochs, l.retireAfter(bases[i+1:], s)
+		}
+		if !last {
+			if err := s.seal(); err != nil {
+				return list, epochs, err
+			}
+			s.durable = !dirty
+		}
+	}
+	return list, epochs, nil
+}
+
+// openSegment loads a segment, or recovers it if it is dirty or its files do not fit together.
+func (l *Log) openSegment(s *segment, dirty bool, p openParams) (recovered, error) {
+	if !dirty {
+		err := s.load()
+		if err == nil || !errors.Is(err, errTorn) {
+			return recovered{}, err
+		}
+		l.logger.Warn("segment is read anew, its files do not fit together",
+			"partition", l.tp, "base", s.base, "err", err)
+	}
+	res, err := s.recover(indexInterval, func(r recovered) error {
+		return l.mayCut(s, r, p)
+	})
+	if err != nil {
+		return res, err
+	}
+	if res.torn > 0 {
+		level := slog.LevelWarn
+		if res.zero {
+			level = slog.LevelInfo
+		}
+		l.logger.Log(context.Background(), level, "torn tail cut off", "partition", l.tp, "base", s.base,
+			"position", res.size, "bytes", res.torn, "zero", res.zero, "next", s.state().next,
+			"cause", res.cause)
+	}
+	return res, nil
+}
+
+// mayCut refuses to cut bytes that were synced once: those did not tear, they rotted, and cutting
+// would lose what follows them.
+func (l *Log) mayCut(s *segment, r recovered, p openParams) error {
+	if next := s.mu.next; next < p.recoveryPoint {
+		return fmt.Errorf("%w: %s at %d is no intact batch (%w), offsets %d to %d were on disk; "+
+			"restore the file from a replica or backup, or remove the partition from %s "+
+			"to keep only what is before", ErrDamaged, s.log.Name(), r.size, r.cause, next,
+			p.recoveryPoint-1, fileRecoveryPoints)
+	}
+	return nil
+}
+
+// retireAfter renames away the segments behind a cut: their records follow a hole.
+func (l *Log) retireAfter(bases []int64, cut *segment) error {
+	for _, base := range bases {
+		s, err := openSegmentFiles(l.fsys, l.dir(), base, l.clock())
+		if err != nil {
+			return err
+		}
+		l.logger.Warn("segment behind a torn one is removed", "partition", l.tp, "base", base,
+			"end", cut.state().next)
+		if err := l.retireSegment(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readEpochs reads the leader epochs and brings them in line with the log: the file may be behind
+// or ahead of what a crash left, or broken, in which case the log itself is asked.
+func (l *Log) readEpochs(scanned epochList) error {
+	name := filepath.Join(l.dir(), fileEpochs)
+	data, err := vfs.ReadFile(l.fsys, name)
+	list, broken := epochList(nil), false
+	if err == nil {
+		list, err = parseEpochs(data)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		broken = l.end.Load() > (*l.segments.Load())[0].base
+	case errors.Is(err, ErrBadFile):
+		l.logger.Warn("leader epochs are read from the log", "partition", l.tp, "err", err)
+		broken = true
+	case err != nil:
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	if broken {
+		if scanned, err = l.scanEpochs(); err != nil {
+			return err
+		}
+	}
+	found := list
+	list = list.truncateEnd(l.end.Load())
+	for _, e := range scanned {
+		list = list.extend(e.epoch, e.start)
+	}
+	list = list.truncateStart(l.start.Load())
+	if slices.Equal(found, list) && !broken {
+		l.epochs.Store(&list)
+		return nil
+	}
+	return l.storeEpochsLocked(list)
+}
+
+// scanEpochs reads the leader epochs from all batch headers.
+func (l *Log) scanEpochs() (epochList, error) {
+	var list epochList
+	for _, s := range *l.segments.Load() {
+		w := newHeaderWalk(s.log, 0, s.state().size, s.base)
+		var h batchHeader
+		found, err := w.next(&h)
+		for err == nil && found {
+			list = list.extend(h.leaderEpoch, h.baseOffset)
+			found, err = w.next(&h)
+		}
+		w.close()
+		if err != nil {
+			return nil, fmt.Errorf("read leader epochs of %s: %w", l.tp, err)
+		}
+	}
+	return list, nil
+}
+
+// create makes the directory and an empty segment at offset 0, durably but for the name of the
+// directory itself.
+func (l *Log) create(id uuid.UUID, now int64) error {
+	if err := l.fsys.MkdirAll(l.dir(), 0o755); err != nil {
+		return fmt.Errorf("create %s: %w", l.dir(), err)
+	}
+	if err := l.writeTopicID(id); err != nil {
+		return err
+	}
+	s, err := createSegment(l.fsys, l.dir(), 0, now)
+	if err != nil {
+		return err
+	}
+	l.segments.Store(&[]*segment{s})
+	if err := l.fsys.SyncDir(l.dir()); err != nil {
+		return errors.Join(fmt.Errorf("sync %s: %w", l.dir(), err), s.closeFiles())
+	}
+	return nil
+}

@@ -1,0 +1,270 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/millstream-io/millstream/core/record"
+	"github.com/millstream-io/millstream/core/vfs"
+)
+
+// segment is one .log file with its indexes. The last one of a log is active and appended to; the
+// others are sealed and never change but by truncation.
+//
+// Invariant: every byte of the file before mu.size belongs to a whole batch, offsets rise from base.
+type segment struct {
+	base int64 // offset the files are named after; every batch is at or after it
+	fsys vfs.FS
+	dir  string // of the partition, when opened
+	log  vfs.File
+	refs atomic.Int32 // one of the log's list, one for each reader; files close at 0
+
+	// createdMS is the wall clock when the segment was made or opened, ms; for rolling segments
+	// whose records have no timestamps. Immutable.
+	createdMS int64
+	// durable says that a sealed segment and its indexes are synced. The log's sync token guards it.
+	durable bool
+
+	mu struct {
+		sync.Mutex
+		size               int64 // bytes of whole batches
+		next               int64 // offset after the last batch, base if none
+		firstTimestamp     int64 // largest timestamp of the first batch, ms; -1 if none
+		maxTimestamp       int64 // largest timestamp, ms; -1 if none
+		maxTimestampOffset int64 // last offset of the first batch that holds it
+		sinceIndex         int64 // bytes since the last index entry
+		offsets            offsetIndex
+		times              timeIndex
+		sealed             bool
+	}
+}
+
+// createSegment makes the files of an empty active segment. Left-overs of its name are emptied.
+func createSegment(fsys vfs.FS, dir string, base, nowMS int64) (*segment, error) {
+	s, err := openSegmentFiles(fsys, dir, base, nowMS)
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(s.log.Truncate(0), s.mu.offsets.file.Truncate(0),
+		s.mu.times.file.Truncate(0))
+	if err != nil {
+		err = fmt.Errorf("create segment %d in %s: %w", base, dir, err)
+		return nil, errors.Join(err, s.closeFiles())
+	}
+	return s, nil
+}
+
+// openSegmentFiles opens the three files, created if missing, and knows nothing of their content.
+func openSegmentFiles(fsys vfs.FS, dir string, base, nowMS int64) (*segment, error) {
+	s := &segment{base: base, fsys: fsys, dir: dir, createdMS: nowMS}
+	s.refs.Store(1)
+	s.resetState()
+	name := segmentFile(dir, base, suffixLog)
+	var err error
+	if s.log, err = fsys.OpenFile(name, vfs.ReadWrite|vfs.Create, 0o644); err != nil {
+		return nil, fmt.Errorf("open %s: %w", name, err)
+	}
+	s.mu.offsets.file, _, err = openIndexFile(fsys, segmentFile(dir, base, suffixIndex))
+	if err == nil {
+		s.mu.times.file, _, err = openIndexFile(fsys, segmentFile(dir, base, suffixTimeIndex))
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.closeFiles())
+	}
+	return s, nil
+}
+
+// resetState sets the state of an empty active segment; the files are not touched.
+func (s *segment) resetState() {
+	s.mu.size, s.mu.next = 0, s.base
+	s.mu.firstTimestamp, s.mu.maxTimestamp, s.mu.maxTimestampOffset = -1, -1, -1
+	s.mu.sinceIndex = 0
+	s.mu.sealed = false
+	s.mu.offsets.entries, s.mu.offsets.count, s.mu.offsets.written = nil, 0, 0
+	s.mu.times.entries, s.mu.times.count, s.mu.times.written = nil, 0, 0
+	s.mu.times.last = timeEntry{timestamp: -1}
+}
+
+// acquire takes a reference for reading; false if the segment is gone.
+func (s *segment) acquire() bool {
+	for {
+		n := s.refs.Load()
+		if n == 0 {
+			return false
+		}
+		if s.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// release gives a reference back; the last one closes the files, which may have been unlinked
+// before.
+func (s *segment) release() {
+	if s.refs.Add(-1) == 0 {
+		_ = s.closeFiles() // only read from, or synced before
+	}
+}
+
+func (s *segment) closeFiles() error {
+	var errs []error
+	for _, f := range []vfs.File{s.log, s.mu.offsets.file, s.mu.times.file} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// segmentState is what readers and decisions need of the state, at one moment.
+type segmentState struct {
+	size, next, firstTimestamp, maxTimestamp int64
+	sealed                                   bool
+}
+
+func (s *segment) state() segmentState {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return segmentState{s.mu.size, s.mu.next, s.mu.firstTimestamp, s.mu.maxTimestamp, s.mu.sealed}
+}
+
+// rollReason says why the segment cannot take n more bytes up to lastOffset; "" if it can. It is
+// Kafka's rule: size, span of record time (or age, without timestamps), full index, relative offset
+// beyond 31 bits. An empty segment rolls only for its offset.
+func (s *segment) rollReason(c *Config, n, lastOffset, maxTimestamp, nowMS int64) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if lastOffset-s.base > math.MaxInt32 {
+		return "offset"
+	}
+	if s.mu.size == 0 {
+		return ""
+	}
+	waited := nowMS - s.createdMS
+	if s.mu.firstTimestamp >= 0 {
+		waited = maxTimestamp - s.mu.firstTimestamp
+	}
+	limit := c.SegmentIndexBytes
+	switch {
+	case s.mu.size+n > c.SegmentBytes:
+		return "size"
+	case waited > c.SegmentMS:
+		return "time"
+	case (s.mu.offsets.count+1)*offsetEntrySize > limit:
+		return "index"
+	case (s.mu.times.count+2)*timeEntrySize > limit: // room for the final entry
+		return "index"
+	}
+	return ""
+}
+
+// write puts batches b at the end of the file. The state does not change: see added. Only the
+// appender may call it. On an error, bytes may be in the file behind size.
+func (s *segment) write(b []byte) error {
+	n, err := s.log.WriteAt(b, s.mu.size)
+	if err == nil && n < len(b) {
+		err = fmt.Errorf("short write of %d of %d bytes", n, len(b))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s at %d: %w", s.log.Name(), s.mu.size, err)
+	}
+	return nil
+}
+
+// added publishes the batches of b, which write put into the file.
+func (s *segment) added(b []byte, indexInterval int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var h batchHeader
+	for len(b) > 0 {
+		h.read(record.Batch(b))
+		s.addLocked(&h, indexInterval)
+		b = b[h.size:]
+	}
+}
+
+// addLocked moves size and next behind one batch and indexes it if due. The index names the batch
+// by its last offset, and never a batch that came less than the interval after the last entry.
+func (s *segment) addLocked(h *batchHeader, indexInterval int64) {
+	if s.mu.size == 0 {
+		s.mu.firstTimestamp = max(h.maxTimestamp, -1)
+	}
+	if h.maxTimestamp > s.mu.maxTimestamp {
+		s.mu.maxTimestamp, s.mu.maxTimestampOffset = h.maxTimestamp, h.lastOffset()
+	}
+	if s.mu.sinceIndex > indexInterval {
+		rel := uint32(h.lastOffset() - s.base)
+		s.mu.offsets.add(offsetEntry{rel: rel, pos: uint32(s.mu.size)})
+		s.addTimeLocked()
+		s.mu.sinceIndex = 0
+	}
+	s.mu.size += h.size
+	s.mu.sinceIndex += h.size
+	s.mu.next = h.nextOffset()
+}
+
+func (s *segment) addTimeLocked() {
+	if s.mu.maxTimestamp >= 0 {
+		s.mu.times.add(timeEntry{s.mu.maxTimestamp, uint32(s.mu.maxTimestampOffset - s.base)})
+	}
+}
+
+// flushIndexes writes the index entries that are only in memory. With final, the time index gets
+// its last entry first.
+func (s *segment) flushIndexes(final bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.sealed {
+		return nil
+	}
+	if final {
+		s.addTimeLocked()
+	}
+	return errors.Join(s.mu.offsets.flush(), s.mu.times.flush())
+}
+
+// seal ends the active life: indexes complete in their files and out of memory.
+func (s *segment) seal() error {
+	if err := s.flushIndexes(true); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.offsets.seal()
+	s.mu.times.seal()
+	s.mu.sealed = true
+	return nil
+}
+
+// sync makes the log bytes durable, and the indexes too if the segment is sealed. The caller has
+// the log's sync token.
+func (s *segment) sync() error {
+	if s.durable {
+		return nil
+	}
+	sealed := s.state().sealed
+	if err := s.log.Datasync(); err != nil {
+		return fmt.Errorf("sync %s: %w", s.log.Name(), err)
+	}
+	if !sealed {
+		return nil
+	}
+	for _, f := range []vfs.File{s.mu.offsets.file, s.mu.times.file} {
+		if err := f.Datasync(); err != nil {
+			return fmt.Errorf("sync %s: %w", f.Name(), err)
+		}
+	}
+	s.durable = true
+	return nil
+}
+
+// trim cuts bytes behind the last whole batch off the file, left by a failed write.
+func (s *segment) trim() error {
+	if err := s.log.Truncate(s.state().size); err != nil {
+		return fmt.Errorf("truncate %s to %d: %w", s.log.Name(), s.state().size, err)
+	}
+	return nil
+}
