@@ -465,3 +465,12 @@ func (db *DB) Kill() error {
 	}
 	return db.file.close(false)
 }
+
+// Discard lets go of the file and puts it aside, for a file that does not fit its changelog any
+// more. Open then makes an empty one.
+func (db *DB) Discard() error {
+	if err := db.Kill(); err != nil || db.file == nil {
+		return err
+	}
+	return setAside(db.opts.Path)
+}

@@ -1,0 +1,307 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/millstream-io/millstream/core/record"
+	"github.com/millstream-io/millstream/streams/client"
+	"github.com/millstream-io/millstream/streams/state"
+	"github.com/millstream-io/millstream/streams/topology"
+)
+
+// noOffset is an offset that is not known.
+const noOffset = -1
+
+// input is one partition a task reads, as the loop sees it.
+type input struct {
+	tp   client.TopicPartition
+	kind InputKind
+	// at is the offset after what the core was given.
+	at int64
+	// end is the known end of the log, for the lag.
+	end int64
+	// until is where a stream ends or a table is ready; noOffset while that is not known.
+	until int64
+	// settled: the core was told that the stream ended or the table is ready.
+	settled bool
+	// repartition: written by tasks of the same topology, which say themselves when they end.
+	repartition bool
+}
+
+// loop runs one task: it feeds the core, writes what comes out and commits. All fields but the
+// inbox, done and status belong to the goroutine of run.
+type loop struct {
+	opts      Options
+	sub       *topology.Sub
+	partition int32
+	name      string // <app>.<sub>.<partition>
+	log       *slog.Logger
+	reader    *reader
+	committed func(t *loop, inputs []Input)
+
+	inbox *inbox
+	// done is closed when run has returned.
+	done chan struct{}
+
+	core      processor
+	db        *state.DB
+	writer    *writer
+	changelog client.TopicPartition
+	inputs    []*input
+	byTP      map[client.TopicPartition]*input
+
+	// last is the record of the last commit.
+	last commitRecord
+	// dirty: something happened since the last commit.
+	dirty bool
+	// rowsSent: the changelog has rows that no commit record covers yet.
+	rowsSent   bool
+	lastCommit time.Time
+	outputs    []Output
+	pausedBuf  []Input
+	paused     map[client.TopicPartition]bool
+	rows       []record.Record
+	slab       slab
+	status     taskStatus
+}
+
+func newLoop(opts Options, sub *topology.Sub, partition int32) *loop {
+	t := &loop{
+		opts: opts, sub: sub, partition: partition,
+		name:   fmt.Sprintf("%s.%s.%d", opts.Topology.App, sub.Name, partition),
+		inbox:  newInbox(opts.InboxBytes),
+		done:   make(chan struct{}),
+		byTP:   map[client.TopicPartition]*input{},
+		paused: map[client.TopicPartition]bool{},
+	}
+	t.log = opts.Logger.With("task", t.name)
+	t.changelog = client.TopicPartition{
+		Topic: ChangelogTopic(opts.Topology.App, sub.Name), Partition: partition,
+	}
+	return t
+}
+
+// partitions lists the task's inputs.
+func (t *loop) partitions() []client.TopicPartition {
+	tps := make([]client.TopicPartition, len(t.inputs))
+	for i, in := range t.inputs {
+		tps[i] = in.tp
+	}
+	return tps
+}
+
+// run processes until ctx ends, all bounded input is processed, or something fails. On ctx's end it
+// commits what it has and returns nil.
+func (t *loop) run(ctx context.Context) error {
+	defer close(t.done)
+	t.lastCommit = time.Now()
+	timer := time.NewTimer(t.opts.CommitInterval)
+	defer timer.Stop()
+	for {
+		busy, err := t.turn(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return t.drain(ctx)
+		case err != nil:
+			return err
+		case t.core.Done():
+			return t.drain(ctx)
+		}
+		due := time.Until(t.lastCommit.Add(t.opts.CommitInterval))
+		if t.dirty && (due <= 0 || t.full()) {
+			if err := t.commit(ctx, false); err != nil {
+				if ctx.Err() != nil {
+					return t.drain(ctx)
+				}
+				return err
+			}
+			due = t.opts.CommitInterval
+		}
+		if busy {
+			continue
+		}
+		if !t.dirty {
+			due = time.Hour // nothing to commit: only the inbox can change that
+		}
+		timer.Reset(due)
+		select {
+		case <-ctx.Done():
+		case <-t.inbox.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// turn takes what was fetched, processes one batch and sends what came out. busy tells that the
+// core may have more to do.
+func (t *loop) turn(ctx context.Context) (busy bool, err error) {
+	runs, ends, resume := t.inbox.take()
+	for i := range runs {
+		if err := t.accept(&runs[i]); err != nil {
+			return false, err
+		}
+	}
+	for tp, end := range ends {
+		if in := t.byTP[tp]; in != nil && !in.settled {
+			in.until = end
+			t.settle(in)
+		}
+	}
+	if resume {
+		t.reader.release(t.partitions()...)
+	}
+	n, err := t.core.Run(t.opts.batch)
+	if n > 0 {
+		t.dirty = true
+		t.status.processed.Add(int64(n))
+	}
+	if err != nil {
+		return false, fmt.Errorf("task %s: %w", t.name, err)
+	}
+	if err := t.emit(ctx); err != nil {
+		return false, err
+	}
+	t.pause()
+	return n >= t.opts.batch, nil
+}
+
+// accept hands one run to the core, without what it has already and without what is at or after
+// the end of a bounded stream.
+func (t *loop) accept(run *client.Fetched) error {
+	in := t.byTP[run.TopicPartition]
+	in.end = max(in.end, run.End)
+	records, next := run.Records, run.Next
+	for len(records) > 0 && records[0].Offset < in.at {
+		records = records[1:]
+	}
+	if in.kind == StreamInput && in.until != noOffset && next > in.until {
+		next = in.until
+		for len(records) > 0 && records[len(records)-1].Offset >= next {
+			records = records[:len(records)-1]
+		}
+	}
+	if next <= in.at {
+		return nil
+	}
+	if err := t.core.Add(in.tp.Topic, in.tp.Partition, records, next); err != nil {
+		return fmt.Errorf("task %s: read %s at %d: %w", t.name, in.tp, in.at, err)
+	}
+	in.at = next
+	t.dirty = true
+	t.settle(in)
+	return nil
+}
+
+// settle tells the core when a bounded stream was read to its end, or a table to where it counts
+// as loaded.
+func (t *loop) settle(in *input) {
+	if in.settled || in.until == noOffset || in.at < in.until {
+		return
+	}
+	in.settled, t.dirty = true, true
+	if in.kind == TableInput {
+		t.core.TableReady(in.tp.Topic, in.tp.Partition)
+	} else {
+		t.core.EndOfInput(in.tp.Topic, in.tp.Partition)
+	}
+}
+
+// emit sends the outputs of the core, but for those the log has.
+func (t *loop) emit(ctx context.Context) error {
+	t.outputs = t.core.TakeOutputs(t.outputs[:0])
+	for i := range t.outputs {
+		o := &t.outputs[i]
+		l := t.writer.lane(o.Topic, o.Partition)
+		if l == nil {
+			if err := t.learn(ctx, o.Topic, o.Partition); err != nil {
+				return err
+			}
+			l = t.writer.lane(o.Topic, o.Partition)
+		}
+		t.writer.add(l, o.Seq, o.Control, &o.Record)
+	}
+	if len(t.outputs) > 0 {
+		t.dirty = true
+		clear(t.outputs)
+	}
+	return t.writer.send(ctx)
+}
+
+// learn takes in an output topic the last commit does not name. The commit is written again with
+// it before the first record goes there: a later run must know where to look for our records.
+func (t *loop) learn(ctx context.Context, topic string, partition int32) error {
+	if t.rowsSent {
+		// A commit record now would make rows count that belong to the next commit.
+		return fmt.Errorf("task %s: output to new topic %s while a commit is half written", t.name,
+			topic)
+	}
+	// What was written meanwhile to known partitions is after their committed ends, so the
+	// old positions stay right for them.
+	if _, err := t.writer.addTopics(ctx, []string{topic}); err != nil {
+		return fmt.Errorf("task %s: write to topic %s: %w", t.name, topic, err)
+	}
+	if t.writer.lane(topic, partition) == nil {
+		return fmt.Errorf("task %s: write to %s-%d: %w", t.name, topic, partition,
+			client.ErrUnknownTopic)
+	}
+	old := map[client.TopicPartition]bool{}
+	for _, p := range t.last.Outputs {
+		old[p.TopicPartition] = true
+	}
+	amended := t.last
+	amended.Clean = false
+	amended.Outputs = append([]outPosition{}, t.last.Outputs...)
+	for _, l := range t.writer.topics[topic] {
+		if !old[l.TopicPartition] {
+			p := outPosition{l.TopicPartition, l.next, l.seen}
+			amended.Outputs = append(amended.Outputs, p)
+		}
+	}
+	value := amended.encode()
+	if err := t.append(ctx, []record.Record{metaRecord(value)}); err != nil {
+		return err
+	}
+	t.last = amended
+	return nil
+}
+
+// pause follows what the core wants paused because other inputs are behind.
+func (t *loop) pause() {
+	t.pausedBuf = t.core.Paused(t.pausedBuf[:0])
+	if len(t.pausedBuf) == 0 && len(t.paused) == 0 {
+		return
+	}
+	want := make(map[client.TopicPartition]bool, len(t.pausedBuf))
+	for _, in := range t.pausedBuf {
+		want[client.TopicPartition{Topic: in.Topic, Partition: in.Partition}] = true
+	}
+	for tp := range want {
+		if !t.paused[tp] {
+			t.reader.hold(tp)
+		}
+	}
+	for tp := range t.paused {
+		if !want[tp] {
+			t.reader.release(tp)
+		}
+	}
+	t.paused = want
+}
+
+// full reports that a commit is due by size.
+func (t *loop) full() bool {
+	return t.db.PendingBytes() >= t.opts.CommitBytes || t.writer.sentBytes >= t.opts.CommitBytes
+}
+
+// drain commits what there is and lets go of the state, when the task stops or is done.
+func (t *loop) drain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.DrainTimeout)
+	defer cancel()
+	if err := t.emit(ctx); err != nil {
+		return err
+	}
+	return t.commit(ctx, true)
+}

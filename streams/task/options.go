@@ -1,0 +1,107 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/millstream-io/millstream/streams/client"
+	"github.com/millstream-io/millstream/streams/state"
+	"github.com/millstream-io/millstream/streams/topology"
+)
+
+// Options configure a Worker. Topology and Cluster are required.
+type Options struct {
+	// Topology to run; all of its tasks run in this worker.
+	Topology *topology.Topology
+	// Cluster is the log. The caller closes it after Run.
+	Cluster client.Cluster
+	// StateDir holds one state file per task, <StateDir>/<app>/<sub>-<partition>.db. Empty keeps
+	// state in memory and restores all of it from the changelog at every start.
+	StateDir string
+	// Group is where committed offsets are shown; empty is the name of the application.
+	Group string
+	// CommitInterval is the longest time between commits of a busy task; 0 is 200 ms.
+	CommitInterval time.Duration
+	// CommitBytes of changed rows or outputs force a commit; 0 is 16 MiB.
+	CommitBytes int64
+	// InboxBytes bounds what was fetched for a task and not taken; 0 is 8 MiB.
+	InboxBytes int64
+	// From are the offsets a first run starts at; other partitions start at their beginning.
+	From map[client.TopicPartition]int64
+	// Until bounds stream inputs: nothing at or after the offset is read.
+	Until map[client.TopicPartition]int64
+	// Bounded ends every stream input that is not in Until or Filling at the end its log has when
+	// Run starts.
+	Bounded bool
+	// Filling are topics a source is still writing. A table of such a topic is ready, and a
+	// stream of it ends, when EndInput was called for it and it was read up to there.
+	Filling []string
+	// Replication of internal topics; 0 takes the cluster's default.
+	Replication int16
+	// DrainTimeout bounds the last commits when Run is told to stop; 0 is 10 s.
+	DrainTimeout time.Duration
+	// State configures the state files; Path and Identity are set by the worker.
+	State state.Options
+	// Logger hears of restores, stops and trouble; nil is silent.
+	Logger *slog.Logger
+
+	// newCore replaces NewCore in tests.
+	newCore func(CoreOptions) (processor, error)
+	// killOnError leaves state files as a killed process would when a task fails, in tests.
+	killOnError bool
+	// batch is the most records of one Run of the core; 0 is 4096.
+	batch int
+}
+
+func (o Options) withDefaults() Options {
+	if o.Group == "" && o.Topology != nil {
+		o.Group = o.Topology.App
+	}
+	if o.CommitInterval == 0 {
+		o.CommitInterval = 200 * time.Millisecond
+	}
+	if o.CommitBytes == 0 {
+		o.CommitBytes = 16 << 20
+	}
+	if o.InboxBytes == 0 {
+		o.InboxBytes = 8 << 20
+	}
+	if o.DrainTimeout == 0 {
+		o.DrainTimeout = 10 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.State.Logger == nil {
+		o.State.Logger = o.Logger
+	}
+	if o.newCore == nil {
+		o.newCore = func(c CoreOptions) (processor, error) { return NewCore(c) }
+	}
+	if o.batch == 0 {
+		o.batch = 4096
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	var errs []error
+	if o.Topology == nil {
+		errs = append(errs, errors.New("worker options: no topology"))
+	}
+	if o.Cluster == nil {
+		errs = append(errs, errors.New("worker options: no cluster"))
+	}
+	if o.CommitInterval < 0 || o.CommitBytes < 0 || o.InboxBytes < 0 || o.DrainTimeout < 0 {
+		errs = append(errs, errors.New("worker options: sizes and times must not be negative"))
+	}
+	for tp, at := range o.From {
+		if end, ok := o.Until[tp]; ok && at > end {
+			errs = append(errs, fmt.Errorf("worker options: %s starts at %d, after its end %d", tp,
+				at, end))
+		}
+	}
+	return errors.Join(errs...)
+}

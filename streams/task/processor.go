@@ -1,0 +1,25 @@
+package task
+
+import (
+	"github.com/millstream-io/millstream/core/record"
+)
+
+// processor is what the loop drives: Core, or a small machine in the loop's own tests.
+type processor interface {
+	Writer() string
+	Inputs() []Input
+	Add(topic string, partition int32, recs []record.Record, next int64) error
+	TableReady(topic string, partition int32)
+	EndOfInput(topic string, partition int32)
+	Run(limit int) (n int, err error)
+	Watermarks()
+	TakeOutputs(dst []Output) []Output
+	Paused(dst []Input) []Input
+	Buffered() (records int, bytes int64)
+	Snapshot() []byte
+	StreamTime() int64
+	Done() bool
+	Stats() []StepStats
+}
+
+var _ processor = (*Core)(nil)

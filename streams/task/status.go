@@ -1,0 +1,172 @@
+package task
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Phase is what a task is doing.
+type Phase string
+
+// Phases of a task, in their usual order.
+const (
+	// Waiting: not opened yet.
+	Waiting Phase = "waiting"
+	// Restoring: the state is being brought to the last commit.
+	Restoring Phase = "restoring"
+	// Running: reading, processing and committing.
+	Running Phase = "running"
+	// Done: all bounded input was processed and committed.
+	Done Phase = "done"
+	// Stopped: told to stop; everything processed is committed.
+	Stopped Phase = "stopped"
+	// Failed: stopped by an error; the position is that of the last commit.
+	Failed Phase = "failed"
+)
+
+// Status is a worker at one moment.
+type Status struct {
+	Tasks []TaskStatus
+	// Error is why the pipeline stopped, empty while it runs.
+	Error string
+}
+
+// TaskStatus is one task at one moment.
+type TaskStatus struct {
+	// Name is <app>.<sub>.<partition>; Sub and Partition are its parts.
+	Name      string
+	Sub       string
+	Partition int32
+	Phase     Phase
+	Inputs    []InputStatus
+	// Processed records since the start, and their rate over the last commits.
+	Processed int64
+	PerSecond float64
+	// Restored of ToRestore changelog records were read by the last restore.
+	Restored, ToRestore int64
+	// ChangelogRows written since the start.
+	ChangelogRows int64
+	// StreamTime of the task at its last commit, ms; operator.NoTime before anything was seen.
+	StreamTime int64
+	// LastCommit is zero before the first.
+	LastCommit time.Time
+	// LastError is the last trouble, also one that did not stop the task.
+	LastError string
+	// Steps count records per step; they move while the task runs.
+	Steps []StepStats
+}
+
+// InputStatus is one input partition at the last commit.
+type InputStatus struct {
+	Topic     string
+	Partition int32
+	Table     bool
+	// Position is the first offset not processed, End that of the log when last seen.
+	Position, End int64
+	// Lag is End - Position.
+	Lag int64
+}
+
+// taskStatus is what the loop tells others.
+type taskStatus struct {
+	processed atomic.Int64
+	rows      atomic.Int64
+
+	mu struct {
+		sync.Mutex
+		phase      Phase
+		inputs     []InputStatus
+		restored   int64
+		toRestore  int64
+		streamTime int64
+		lastCommit time.Time
+		lastError  string
+		perSecond  float64
+		atCommit   int64 // processed at the last commit
+		steps      func() []StepStats
+	}
+}
+
+func (s *taskStatus) phase(p Phase) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.phase = p
+}
+
+func (s *taskStatus) restore(read, of int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.restored, s.mu.toRestore = read, of
+}
+
+func (s *taskStatus) trouble(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.lastError = err.Error()
+}
+
+// commit notes a commit and smooths the rate over about ten of them.
+func (s *taskStatus) commit(now time.Time, since time.Duration) {
+	processed := s.processed.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rate := float64(processed-s.mu.atCommit) / max(since.Seconds(), 1e-3)
+	if s.mu.lastCommit.IsZero() {
+		s.mu.perSecond = rate
+	}
+	s.mu.perSecond += (rate - s.mu.perSecond) / 10
+	s.mu.atCommit, s.mu.lastCommit = processed, now
+}
+
+// report notes where the inputs are.
+func (t *loop) report(inputs []Input) {
+	list := make([]InputStatus, 0, len(inputs))
+	for i, in := range inputs {
+		known := t.inputs[i]
+		st := InputStatus{
+			Topic: in.Topic, Partition: in.Partition, Table: in.Kind == TableInput,
+			Position: t.position(in), End: known.end,
+		}
+		st.Lag = max(0, st.End-st.Position)
+		list = append(list, st)
+	}
+	now := t.core.StreamTime()
+	t.status.mu.Lock()
+	defer t.status.mu.Unlock()
+	t.status.mu.inputs, t.status.mu.streamTime = list, now
+	t.status.mu.steps = t.core.Stats
+}
+
+// position is the first offset of an input that is not processed: what the core says, but not
+// before where the task was told to start.
+func (t *loop) position(in Input) int64 {
+	at := in.Offset
+	for _, p := range t.last.From {
+		if p.Topic == in.Topic && p.Partition == in.Partition {
+			at = max(at, p.Offset)
+		}
+	}
+	return at
+}
+
+func (t *loop) snapshot() TaskStatus {
+	t.status.mu.Lock()
+	out := TaskStatus{
+		Name: t.name, Sub: t.sub.Name, Partition: t.partition, Phase: t.status.mu.phase,
+		Inputs: t.status.mu.inputs, PerSecond: t.status.mu.perSecond,
+		Restored: t.status.mu.restored, ToRestore: t.status.mu.toRestore,
+		StreamTime: t.status.mu.streamTime, LastCommit: t.status.mu.lastCommit,
+		LastError: t.status.mu.lastError,
+	}
+	steps := t.status.mu.steps
+	t.status.mu.Unlock()
+	out.Processed, out.ChangelogRows = t.status.processed.Load(), t.status.rows.Load()
+	if steps != nil {
+		out.Steps = steps()
+	}
+	if out.Phase == "" {
+		out.Phase = Waiting
+	}
+	return out
+}
