@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// flushWorkers bounds the syncs that run at once. Several partitions' syncs share journal commits of
-// the file system; more only make each slower.
+// flushWorkers bounds the syncs that run at once. Several partitions' syncs share journal commits
+// of the file system; more only make each slower.
 const flushWorkers = 8
 
 // Run flushes, deletes, expires and writes checkpoints until ctx ends (nil) or the directory fails

@@ -1,13 +1,13 @@
-// Package storage keeps partitions' logs in Kafka's own files, so that Kafka's tools read them and a
-// copied directory works on either side.
+// Package storage keeps partitions' logs in Kafka's own files, so that Kafka's tools read them and
+// a copied directory works on either side.
 //
 // # Path
 //
 // Append: Log.Append (log_append.go) validates by header (log_validate.go), then under the append
 // lock assigns offsets, checks the producer (producer_state.go), rolls if due (log_roll.go), writes
 // to the active segment (segment.go) and indexes the batch; then the flush policy (log_sync.go).
-// Read: Log.Read (log_read.go) finds the segment, segment.find (segment_read.go) cuts a run of whole
-// batches, and a Chunk (chunk.go) lends the file. Start: OpenDir (dir_open.go), Log.open
+// Read: Log.Read (log_read.go) finds the segment, segment.find (segment_read.go) cuts a run of
+// whole batches, and a Chunk (chunk.go) lends the file. Start: OpenDir (dir_open.go), Log.open
 // (log_open.go), segment.recover (segment_recover.go). Upkeep: Dir.Run (dir_run.go) with
 // log_retention.go.
 //
@@ -28,15 +28,15 @@
 //
 // Dir.Run starts two, the flusher (group commit) and housekeeping (retention, checkpoints,
 // unlinking), and joins them when its context ends or the directory fails. A flush of several logs
-// fans out to at most flushWorkers, joined before the next round. OpenDir opens logs in parallel and
-// joins. Log has none.
+// fans out to at most flushWorkers, joined before the next round. OpenDir opens logs in parallel
+// and joins. Log has none.
 //
 // # Locks
 //
-// Order: Dir.manageToken, Log.syncToken, Log.mu, segment.mu, Dir.mu, Dir.checkpointToken. The tokens
-// are channels, because they are held over I/O. Log.mu is the append lock: offsets, producers, the
-// write into the page cache. Readers take only segment.mu, for a lookup in memory. Subscribers are
-// called with no lock held.
+// Order: Dir.manageToken, Log.syncToken, Log.mu, segment.mu, Dir.mu, Dir.checkpointToken. The
+// tokens are channels, because they are held over I/O. Log.mu is the append lock: offsets,
+// producers, the write into the page cache. Readers take only segment.mu, for a lookup in memory.
+// Subscribers are called with no lock held.
 //
 // # Files
 //

@@ -70,8 +70,8 @@ type RecordError struct {
 	Message string
 }
 
-// RecordsError is a refused batch: Kind is ErrInvalidRecord or ErrInvalidTimestamp. Records is empty
-// if the batch as a whole is at fault.
+// RecordsError is a refused batch: Kind is ErrInvalidRecord or ErrInvalidTimestamp. Records is
+// empty if the batch as a whole is at fault.
 type RecordsError struct {
 	Kind    error
 	Message string

@@ -52,7 +52,8 @@ func (l *Log) outOfRange(offset, start, end int64) error {
 		ErrOffsetOutOfRange, l.tp, start, end, offset)
 }
 
-// segmentAt returns the segment that would hold offset, acquired; nil if it is before the first one.
+// segmentAt returns the segment that would hold offset, acquired; nil if it is before the first
+// one.
 func (l *Log) segmentAt(offset int64) *segment {
 	for {
 		list := *l.segments.Load()
@@ -79,8 +80,8 @@ func (l *Log) baseAfter(base int64) (int64, bool) {
 	return 0, false
 }
 
-// EndOffsetForEpoch answers OffsetForLeaderEpoch (KIP-101, KIP-320): the largest known epoch that is
-// not larger than the one asked for, and the offset after its last record. Unknown: (-1, -1).
+// EndOffsetForEpoch answers OffsetForLeaderEpoch (KIP-101, KIP-320): the largest known epoch that
+// is not larger than the one asked for, and the offset after its last record. Unknown: (-1, -1).
 func (l *Log) EndOffsetForEpoch(epoch int32) (foundEpoch int32, endOffset int64) {
 	return l.epochs.Load().endOffset(epoch, l.end.Load())
 }

@@ -6,8 +6,8 @@ import (
 )
 
 // Sync makes everything appended so far durable. Callers that come together share one sync. A
-// failed sync fails the directory for good (ErrDirFailed): the kernel may have dropped the bytes and
-// a second try would succeed without them.
+// failed sync fails the directory for good (ErrDirFailed): the kernel may have dropped the bytes
+// and a second try would succeed without them.
 func (l *Log) Sync(ctx context.Context) error {
 	if err := l.Err(); err != nil {
 		return err

@@ -14,7 +14,8 @@ import (
 // segment is one .log file with its indexes. The last one of a log is active and appended to; the
 // others are sealed and never change but by truncation.
 //
-// Invariant: every byte of the file before mu.size belongs to a whole batch, offsets rise from base.
+// Invariant: every byte of the file before mu.size belongs to a whole batch, offsets rise from
+// base.
 type segment struct {
 	base int64 // offset the files are named after; every batch is at or after it
 	fsys vfs.FS

@@ -81,8 +81,8 @@ func (s *segment) extend(w *headerWalk, h *batchHeader, sp *span, last, upTo int
 	}
 }
 
-// seek moves w behind the first batch with a last offset >= offset and puts its header into h; false
-// if the segment has none.
+// seek moves w behind the first batch with a last offset >= offset and puts its header into h;
+// false if the segment has none.
 func (s *segment) seek(w *headerWalk, h *batchHeader, offset int64) (bool, error) {
 	e, ok, err := s.floorOffset(offset-s.base, w)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/millstream-io/millstream/core/vfs"
 )
 
-// recoveryBuffer is how much a recovery scan reads at once, in bytes. It bounds the memory of a scan
-// whatever lengths the file claims.
+// recoveryBuffer is how much a recovery scan reads at once, in bytes. It bounds the memory of a
+// scan whatever lengths the file claims.
 const recoveryBuffer = 256 << 10
 
 // recovered is what a scan found.
@@ -25,7 +25,8 @@ type recovered struct {
 }
 
 // recover reads the whole file, checks every CRC, rebuilds state and indexes, and cuts what follows
-// the last intact batch if mayCut allows it (its error is returned). Running it again changes nothing.
+// the last intact batch if mayCut allows it (its error is returned). Running it again changes
+// nothing.
 func (s *segment) recover(indexInterval int64, mayCut func(recovered) error) (recovered, error) {
 	fileSize, err := s.log.Size()
 	if err != nil {
@@ -220,8 +221,8 @@ type batchScan struct {
 	bufLen int64
 }
 
-// next checks the batch at pos, whose offsets must be minOffset or more. It returns false at the end of
-// the file and errTorn if no intact batch is there.
+// next checks the batch at pos, whose offsets must be minOffset or more. It returns false at the
+// end of the file and errTorn if no intact batch is there.
 func (b *batchScan) next(h *batchHeader, minOffset int64) (bool, error) {
 	if b.pos == b.size {
 		return false, nil

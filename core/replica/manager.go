@@ -1,0 +1,271 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+
+	"github.com/millstream-io/millstream/core/metadata"
+	"github.com/millstream-io/millstream/core/storage"
+)
+
+// Options configure a Manager. Dir is required.
+type Options struct {
+	Dir    *storage.Dir
+	NodeID int32        // of this broker
+	Logger *slog.Logger // default: discard
+}
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	if o.Dir == nil {
+		return errors.New("replica options: Dir is nil")
+	}
+	return nil
+}
+
+// Manager has the partitions of this node. All methods are safe for concurrent use.
+type Manager struct {
+	opts  Options
+	table atomic.Pointer[table] // replaced by Apply
+	// applyToken is held while Apply changes logs.
+	applyToken chan struct{}
+}
+
+// table is all partitions at one version of the metadata. It is immutable.
+type table struct {
+	image  *metadata.Image // nil before the first Apply
+	byName map[storage.TopicPartition]*Partition
+	byID   map[partitionID]*Partition
+}
+
+type partitionID struct {
+	topic     uuid.UUID
+	partition int32
+}
+
+// New returns a manager without partitions; Apply fills it.
+func New(opts Options) (*Manager, error) {
+	if err := opts.validate(); err != nil {
+		return nil, err
+	}
+	m := &Manager{opts: opts.withDefaults(), applyToken: make(chan struct{}, 1)}
+	m.table.Store(&table{})
+	return m, nil
+}
+
+// Partition returns a partition that this node leads, by name. The name is not kept.
+func (m *Manager) Partition(tp storage.TopicPartition) (*Partition, error) {
+	t := m.table.Load()
+	if p := t.byName[tp]; p != nil {
+		return p, p.serving()
+	}
+	if t.image != nil {
+		topic, ok := t.image.Topic(tp.Topic)
+		if ok && tp.Partition >= 0 && int(tp.Partition) < len(topic.Partitions) {
+			return nil, fmt.Errorf("%s-%d: %w", topic.Name, tp.Partition, ErrNotLeader)
+		}
+	}
+	return nil, ErrUnknownPartition
+}
+
+// PartitionByID returns a partition that this node leads, by the topic's id.
+func (m *Manager) PartitionByID(topic uuid.UUID, partition int32) (*Partition, error) {
+	t := m.table.Load()
+	if p := t.byID[partitionID{topic, partition}]; p != nil {
+		return p, p.serving()
+	}
+	if t.image == nil {
+		return nil, ErrUnknownTopicID
+	}
+	known, ok := t.image.TopicByID(topic)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%w: %s", ErrUnknownTopicID, topic)
+	case partition < 0 || int(partition) >= len(known.Partitions):
+		return nil, fmt.Errorf("%s-%d: %w", known.Name, partition, ErrUnknownPartition)
+	}
+	return nil, fmt.Errorf("%s-%d: %w", known.Name, partition, ErrNotLeader)
+}
+
+// serving returns why a lookup must not give the partition out.
+func (p *Partition) serving() error {
+	_, err := p.lead(-1)
+	return err
+}
+
+// Partitions returns all partitions this node has a log of, led here or not, in no order.
+func (m *Manager) Partitions() []*Partition {
+	return slices.Collect(maps.Values(m.table.Load().byName))
+}
+
+// Apply follows the metadata to image. When it returns, the partitions this node leads are served.
+// Deleted topics' logs are deleted; logs that the metadata never mentioned are left alone, see
+// QuarantineStrays. A log that cannot be opened does not keep the others: the errors are joined,
+// and the next Apply tries again. An older image than the last one is ignored.
+func (m *Manager) Apply(image *metadata.Image) error {
+	m.applyToken <- struct{}{}
+	defer func() { <-m.applyToken }()
+	old := m.table.Load()
+	if old.image != nil && image.Version() < old.image.Version() {
+		return nil
+	}
+	next := &table{image: image,
+		byName: make(map[storage.TopicPartition]*Partition, len(old.byName)),
+		byID:   make(map[partitionID]*Partition, len(old.byID)),
+	}
+	errs := m.dropGone(old, image)
+	for topic := range image.Topics() {
+		unchanged := m.unchanged(old, image, topic)
+		for i := range topic.Partitions {
+			if !slices.Contains(topic.Partitions[i].Replicas, m.opts.NodeID) {
+				continue
+			}
+			p := old.byID[partitionID{topic.ID, int32(i)}]
+			var err error
+			if p == nil || !unchanged || p.LeaderEpoch() != topic.Partitions[i].LeaderEpoch {
+				p, err = m.follow(p, image, topic, int32(i))
+			}
+			if err != nil {
+				errs = append(errs, err)
+				m.opts.Logger.Error("partition does not follow the metadata",
+					"topic", topic.Name, "partition", i, "err", err)
+			}
+			if p != nil {
+				next.byName[p.tp] = p
+				next.byID[partitionID{topic.ID, int32(i)}] = p
+			}
+		}
+	}
+	m.table.Store(next)
+	return errors.Join(errs...)
+}
+
+// unchanged reports whether neither the topic nor the defaults of its settings have changed.
+func (m *Manager) unchanged(old *table, image *metadata.Image, topic *metadata.Topic) bool {
+	if old.image == nil {
+		return false
+	}
+	before, ok := old.image.TopicByID(topic.ID)
+	if !ok || before != topic {
+		return false
+	}
+	for _, broker := range []int32{metadata.ClusterDefault, m.opts.NodeID} {
+		if !maps.Equal(old.image.BrokerConfig(broker), image.BrokerConfig(broker)) {
+			return false
+		}
+	}
+	return true
+}
+
+// dropGone deletes the logs of partitions that image does not give to this node any more.
+func (m *Manager) dropGone(old *table, image *metadata.Image) []error {
+	var errs []error
+	for id, p := range old.byID {
+		topic, ok := image.TopicByID(id.topic)
+		if ok && int(id.partition) < len(topic.Partitions) &&
+			slices.Contains(topic.Partitions[id.partition].Replicas, m.opts.NodeID) {
+			continue
+		}
+		p.leave()
+		if err := m.opts.Dir.Delete(p.tp); err != nil {
+			errs = append(errs, err)
+			m.opts.Logger.Error("log of a deleted partition stays", "partition", p.tp, "err", err)
+			continue
+		}
+		m.opts.Logger.Info("log deleted", "partition", p.tp, "id", p.topicID)
+	}
+	return errs
+}
+
+// follow opens the partition's log if p is nil, sets its configuration and its role.
+func (m *Manager) follow(p *Partition, image *metadata.Image, topic *metadata.Topic, index int32,
+) (*Partition, error) {
+	tp := storage.TopicPartition{Topic: topic.Name, Partition: index}
+	settings := image.TopicSettings(topic)
+	l, err := m.opts.Dir.Create(tp, topic.ID, logConfig(settings))
+	if err != nil {
+		return p, err
+	}
+	if p == nil {
+		p = newPartition(l)
+	}
+	assigned := &topic.Partitions[index]
+	return p, p.setRole(role{
+		leader:      assigned.Leader == m.opts.NodeID,
+		leaderEpoch: assigned.LeaderEpoch,
+		replicas:    len(assigned.Replicas),
+		inSync:      len(assigned.ISR),
+		minInSync:   min(settings.MinInsyncReplicas, len(assigned.Replicas)),
+	})
+}
+
+// logConfig takes what concerns the log from a topic's settings.
+func logConfig(s metadata.TopicSettings) storage.Config {
+	return storage.Config{
+		SegmentBytes:         s.SegmentBytes,
+		SegmentMS:            s.SegmentMS,
+		SegmentIndexBytes:    s.SegmentIndexBytes,
+		IndexIntervalBytes:   s.IndexIntervalBytes,
+		RetentionMS:          s.RetentionMS,
+		RetentionBytes:       s.RetentionBytes,
+		FileDeleteDelayMS:    s.FileDeleteDelayMS,
+		MaxMessageBytes:      s.MaxMessageBytes,
+		Flush:                storage.FlushPolicy(s.Flush),
+		Compact:              s.CleanupCompact,
+		LogAppendTime:        s.LogAppendTime,
+		TimestampBeforeMaxMS: s.TimestampBeforeMaxMS,
+		TimestampAfterMaxMS:  s.TimestampAfterMaxMS,
+	}
+}
+
+// QuarantineStrays sets aside, with suffix -stray, the logs that the metadata does not know: their
+// topics were deleted while this node was down. Call it only once the metadata is caught up. It
+// returns how many.
+func (m *Manager) QuarantineStrays(ctx context.Context) (int, error) {
+	m.applyToken <- struct{}{}
+	defer func() { <-m.applyToken }()
+	t := m.table.Load()
+	if t.image == nil {
+		return 0, nil
+	}
+	n := 0
+	var errs []error
+	for _, l := range m.opts.Dir.Logs() {
+		tp := l.TopicPartition()
+		topic, ok := t.image.Topic(tp.Topic)
+		if ok && int(tp.Partition) < len(topic.Partitions) || errors.Is(l.Err(), storage.ErrDamaged) {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return n, errors.Join(append(errs, err)...)
+		}
+		m.opts.Logger.Warn("log of an unknown partition is set aside", "partition", tp,
+			"id", l.TopicID())
+		if err := m.opts.Dir.Quarantine(tp); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		n++
+	}
+	return n, errors.Join(errs...)
+}
+
+// Close ends all partitions' service and wakes who waits. The Dir is closed by its owner.
+func (m *Manager) Close() {
+	for _, p := range m.table.Load().byName {
+		p.leave()
+	}
+}
