@@ -1,0 +1,35 @@
+package expression
+
+// Template is text with expressions in it.
+type Template struct {
+	parts []templatePart
+}
+
+type templatePart struct {
+	text    string
+	program *Program
+}
+
+// AddText appends literal text.
+func (t *Template) AddText(s string) { t.parts = append(t.parts, templatePart{text: s}) }
+
+// AddProgram appends the result of an expression.
+func (t *Template) AddProgram(p *Program) { t.parts = append(t.parts, templatePart{program: p}) }
+
+// Append appends the text made of the Env's record: strings as they are, other values as JSON.
+func (t *Template) Append(dst []byte, e *Env) ([]byte, error) {
+	for _, p := range t.parts {
+		if p.program == nil {
+			dst = append(dst, p.text...)
+			continue
+		}
+		text, null, err := p.program.AppendKey(dst, e)
+		if err != nil {
+			return dst, err
+		}
+		if dst = text; null {
+			dst = append(dst, "null"...)
+		}
+	}
+	return dst, nil
+}

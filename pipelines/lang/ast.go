@@ -1,0 +1,279 @@
+package lang
+
+// Pipeline is a whole file. The order of the fields here is the order in which the formatter
+// writes keys.
+type Pipeline struct {
+	Version   Integer              `yaml:"version" min:"1"`
+	Name      Scalar[PipelineName] `yaml:"pipeline" required:"true"`
+	Include   Tree                 `yaml:"include"`
+	Vars      Map[Tree]            `yaml:"vars"`
+	Plugins   Map[PluginDecl]      `yaml:"plugins"`
+	Schemas   Map[Schema]          `yaml:"schemas"`
+	Templates Tree                 `yaml:"templates"`
+	Sources   Map[Source]          `yaml:"sources"`
+	Tables    Map[Table]           `yaml:"tables"`
+	Steps     List[Step]           `yaml:"steps"`
+	Sinks     Map[Sink]            `yaml:"sinks"`
+	Guarantee Text                 `yaml:"guarantee" enum:"exactly_once,at_least_once"`
+	OnEnd     Text                 `yaml:"on_end" enum:"close,keep" default:"keep"`
+	OnError   *OnError             `yaml:"on_error"`
+	Resources *Resources           `yaml:"resources"`
+	Tests     Tree                 `yaml:"tests"`
+
+	Pos Pos
+	// File is the text the tree was read from.
+	File *File
+	// Shorthand is true when the file was written as pipeline/from/filter/to.
+	Shorthand bool
+}
+
+func (*Pipeline) object() (string, string) {
+	return "the pipeline", "a Millstream pipeline, language version 1"
+}
+
+// shorthand is the five-line form; expand turns it into a Pipeline.
+type shorthand struct {
+	Version Integer              `yaml:"version" min:"1"`
+	Name    Scalar[PipelineName] `yaml:"pipeline" required:"true"`
+	From    TopicName            `yaml:"from" required:"true"`
+	Filter  Expr                 `yaml:"filter"`
+	Map     Projection           `yaml:"map"`
+	To      TopicName            `yaml:"to" required:"true"`
+	OnError *OnError             `yaml:"on_error"`
+
+	Pos Pos
+}
+
+func (*shorthand) object() (string, string) {
+	return "the short form", "pipeline, from, filter or map, to"
+}
+
+// PluginDecl declares a plugin under an alias.
+type PluginDecl struct {
+	Source    Text          `yaml:"source" required:"true"`
+	Version   Text          `yaml:"version"`
+	Isolation Text          `yaml:"isolation"`
+	Limits    *PluginLimits `yaml:"limits"`
+
+	Pos Pos
+}
+
+func (*PluginDecl) object() (string, string) { return "a plugin", "an operator plugin" }
+
+// PluginLimits bounds a plugin's process.
+type PluginLimits struct {
+	Memory Size `yaml:"memory"`
+	CPU    Tree `yaml:"cpu"`
+
+	Pos Pos
+}
+
+func (*PluginLimits) object() (string, string) { return "plugin limits", "limits of a process" }
+
+// Schema is the type of a value.
+type Schema struct {
+	Fields   Map[Type] `yaml:"fields"`
+	Registry Tree      `yaml:"registry"`
+	File     Tree      `yaml:"file"`
+
+	Pos Pos
+}
+
+func (*Schema) object() (string, string) { return "a schema", "the type of a value" }
+
+func (s *Schema) verify(d *decoder, n *node) {
+	if n.get("fields") == nil && n.get("registry") == nil && n.get("file") == nil {
+		d.report(n.pos, 1, CodeMissingKey, "a schema needs fields:",
+			"add  fields: {name: string, …}")
+	}
+}
+
+// Source is one stream that comes in.
+type Source struct {
+	Topic       TopicName `yaml:"topic"`
+	Topics      Tree      `yaml:"topics"`
+	Connector   Text      `yaml:"connector"`
+	Config      Tree      `yaml:"config"`
+	Key         KeyRule   `yaml:"key"`
+	Value       Encoding  `yaml:"value"`
+	Start       Start     `yaml:"start"`
+	EventTime   Expr      `yaml:"event_time"`
+	MaxLateness Duration  `yaml:"max_lateness" default:"0s"`
+	Partitions  Integer   `yaml:"partitions" min:"1"`
+	OnEnd       Text      `yaml:"on_end" enum:"close,keep"`
+
+	Pos Pos
+}
+
+func (*Source) object() (string, string) { return "a source", "a stream that comes in" }
+
+func (s *Source) verify(d *decoder, n *node) {
+	requireTopic(d, n, "a source")
+	if n.get("config") != nil && n.get("connector") == nil {
+		d.report(n.get("config").pos, 1, CodeExclusive, "config: is for a connector, there is none",
+			"add  connector: name")
+	}
+}
+
+// requireTopic checks the choice between topic and connector.
+func requireTopic(d *decoder, n *node, what string) {
+	if n.get("topic") == nil && n.get("connector") == nil && n.get("topics") == nil {
+		d.report(n.pos, 1, CodeMissingKey, what+" needs topic: or connector:", "add  topic: name")
+	}
+}
+
+// Start says where reading begins.
+type Start struct {
+	At        Text // earliest or latest
+	Timestamp Text // RFC 3339, instead of At
+	Set       bool
+}
+
+func (s *Start) decode(d *decoder, n *node, f *field) {
+	if n.kind != kindMapping {
+		s.At.decode(d, n, &field{key: f.key, enum: []string{"earliest", "latest"}})
+		s.Set = s.At.Set
+		return
+	}
+	for _, p := range n.pairs {
+		if p.key.value != "timestamp" {
+			d.unknownKey(p.key, "start", []field{{key: "timestamp"}})
+			continue
+		}
+		s.Timestamp.decode(d, p.value, &field{key: "timestamp"})
+		s.Set = s.Timestamp.Set
+	}
+}
+
+func (s *Start) schema(_ *schemaGen, _ *field) map[string]any {
+	return map[string]any{"anyOf": []any{
+		map[string]any{"enum": []any{"earliest", "latest"}},
+		map[string]any{"type": "object", "required": []any{"timestamp"},
+			"additionalProperties": false,
+			"properties":           map[string]any{"timestamp": map[string]any{"type": "string"}}},
+	}}
+}
+
+// Table is the latest value per key of a topic.
+type Table struct {
+	Topic      TopicName `yaml:"topic"`
+	From       Name      `yaml:"from"`
+	Key        Encoding  `yaml:"key"`
+	Value      Encoding  `yaml:"value"`
+	Retention  Tree      `yaml:"retention"`
+	LookupOnly Tree      `yaml:"lookup_only"`
+
+	Pos Pos
+}
+
+func (*Table) object() (string, string) { return "a table", "the latest value per key" }
+
+func (t *Table) verify(d *decoder, n *node) {
+	topic, from := n.get("topic"), n.get("from")
+	switch {
+	case topic == nil && from == nil:
+		d.report(n.pos, 1, CodeMissingKey, "a table needs topic: or from:", "add  topic: name")
+	case topic != nil && from != nil:
+		d.report(from.pos, width(from.value), CodeExclusive,
+			"a table has topic: or from:, not both", "")
+	case from != nil && (t.Key.Set || t.Value.Set):
+		at := t.Key.Pos
+		if !t.Key.Set {
+			at = t.Value.Pos
+		}
+		d.report(at, 1, CodeExclusive, "the formats of a table with from: are those of its source",
+			"declare key: and value: at the source")
+	}
+}
+
+// Sink is one stream that goes out.
+type Sink struct {
+	From      Name      `yaml:"from"`
+	Topic     TopicName `yaml:"topic"`
+	Connector Text      `yaml:"connector"`
+	Config    Tree      `yaml:"config"`
+	Key       Expr      `yaml:"key"`
+	Value     Output    `yaml:"value"`
+	Batch     Tree      `yaml:"batch"`
+	InFlight  Tree      `yaml:"in_flight"`
+	OnReplay  Tree      `yaml:"on_replay"`
+	OnError   *OnError  `yaml:"on_error"`
+
+	Pos Pos
+}
+
+func (*Sink) object() (string, string) { return "a sink", "a stream that goes out" }
+
+func (s *Sink) verify(d *decoder, n *node) {
+	requireTopic(d, n, "a sink")
+	if topic := n.get("topic"); topic != nil && n.get("connector") != nil {
+		d.report(topic.pos, width(topic.value), CodeExclusive,
+			"a sink has topic: or connector:, not both", "declare two sinks")
+	}
+	if n.get("config") != nil && n.get("connector") == nil {
+		d.report(n.get("config").pos, 1, CodeExclusive, "config: is for a connector, there is none",
+			"add  connector: name")
+	}
+}
+
+// OnError is the error policy of a pipeline, a step or a sink.
+type OnError struct {
+	Retry   *Retry    `yaml:"retry"`
+	Then    Text      `yaml:"then" enum:"dlq,stop,drop" later:"pause"`
+	DLQ     TopicName `yaml:"dlq"`
+	ByClass Map[Text] `yaml:"by_class"`
+
+	Pos Pos
+}
+
+func (*OnError) object() (string, string) {
+	return "on_error", "what happens to a record that fails"
+}
+
+// Classes are the classes of failure by_class may name.
+func Classes() []string {
+	return []string{"decode", "event_time", "expr", "key", "join_missing", "late", "plugin",
+		"plugin_crash", "sink_transient", "sink_permanent"}
+}
+
+func (o *OnError) verify(d *decoder, _ *node) {
+	actions := []string{"dlq", "stop", "drop", "retry"}
+	for i := range o.ByClass.Entries {
+		e := &o.ByClass.Entries[i]
+		row := &field{enum: Classes()}
+		d.text(new(string), &node{value: e.Key, pos: e.At}, e.Key, row)
+		if e.Value.Set {
+			d.text(new(string), &node{value: e.Value.Value, pos: e.Value.Pos}, e.Value.Value,
+				&field{key: e.Key, enum: actions, later: []string{"pause"}})
+		}
+	}
+}
+
+// Retry says how often and how patiently.
+type Retry struct {
+	Max     Integer `yaml:"max" min:"0" default:"5"`
+	Backoff Backoff `yaml:"backoff" default:"100ms..30s"`
+
+	Pos Pos
+}
+
+func (*Retry) object() (string, string) { return "retry", "tries after a transient failure" }
+
+// Resources are the pipeline's own bounds.
+type Resources struct {
+	Parallelism    Integer  `yaml:"parallelism" min:"1"`
+	Memory         Size     `yaml:"memory"`
+	Buffer         Size     `yaml:"buffer"`
+	CommitInterval Duration `yaml:"commit_interval" default:"200ms"`
+
+	Pos Pos
+}
+
+func (*Resources) object() (string, string) { return "resources", "bounds of the pipeline" }
+
+func (r *Resources) verify(d *decoder, n *node) {
+	if c := r.CommitInterval; c.Set && c.Value <= 0 {
+		d.reportAt(n.get("commit_interval"), CodeBadValue,
+			"commit_interval: must be above 0", "")
+	}
+}

@@ -1,0 +1,147 @@
+package lang
+
+// keyText is what the language says about one key.
+type keyText struct {
+	doc   string // one sentence, for editors and the reference
+	later string // not empty: known, but not supported yet; what to do instead
+}
+
+// keyTexts has a row for every key of the language: object.key.
+var keyTexts = map[string]keyText{
+	"Pipeline.version":   {doc: "language version, 1"},
+	"Pipeline.pipeline":  {doc: "name, unique in a cluster"},
+	"Pipeline.include":   {later: "copy what is shared into this file"},
+	"Pipeline.vars":      {doc: "constants; --var name=value overrides one"},
+	"Pipeline.plugins":   {doc: "operator plugins by alias"},
+	"Pipeline.schemas":   {doc: "types of values, for checking"},
+	"Pipeline.templates": {later: "write the steps out"},
+	"Pipeline.sources":   {doc: "where records come from, by id"},
+	"Pipeline.tables":    {doc: "latest value per key, for joins, by id"},
+	"Pipeline.steps":     {doc: "what happens to the records, in order"},
+	"Pipeline.sinks":     {doc: "where records go, by id"},
+	"Pipeline.guarantee": {doc: "delivery guarantee asked for"},
+	"Pipeline.on_end":    {doc: "what the end of a bounded source does to open windows"},
+	"Pipeline.on_error":  {doc: "what happens to a record that fails"},
+	"Pipeline.resources": {doc: "parallelism, memory and commit interval"},
+	"Pipeline.tests":     {later: "test the pipeline by running it on a file"},
+
+	"shorthand.version":  {doc: "language version, 1"},
+	"shorthand.pipeline": {doc: "name, unique in a cluster"},
+	"shorthand.from":     {doc: "topic to read, values are JSON"},
+	"shorthand.filter":   {doc: "records to keep"},
+	"shorthand.map":      {doc: "the new value"},
+	"shorthand.to":       {doc: "topic to write"},
+	"shorthand.on_error": {doc: "what happens to a record that fails"},
+
+	"PluginDecl.source":    {doc: "a folder of Go source, or an installed plugin's name"},
+	"PluginDecl.version":   {later: "a plugin built from a folder needs no version"},
+	"PluginDecl.isolation": {later: "every plugin runs in a process of its own"},
+	"PluginDecl.limits":    {doc: "what the plugin's process may take"},
+
+	"PluginLimits.memory": {doc: "memory the plugin's Go runtime aims to stay under"},
+	"PluginLimits.cpu":    {later: "only memory can be limited"},
+
+	"Schema.fields":   {doc: "fields by name, with their types"},
+	"Schema.registry": {later: "write the fields down under fields:"},
+	"Schema.file":     {later: "write the fields down under fields:"},
+
+	"Source.topic":     {doc: "topic the records are in; a connector fills it"},
+	"Source.topics":    {later: "declare one source per topic and merge them with  from: [a, b]"},
+	"Source.connector": {doc: "connector that fills the topic"},
+	"Source.config":    {doc: "the connector's settings"},
+	"Source.key": {doc: "format of the keys; with a connector also an expression " +
+		"that makes the key"},
+	"Source.value":        {doc: "format of the values"},
+	"Source.start":        {doc: "where to begin without a stored position"},
+	"Source.event_time":   {doc: "when the record happened; its own timestamp if absent"},
+	"Source.max_lateness": {doc: "how far records may be out of order and still be in time"},
+	"Source.partitions":   {doc: "partitions of a topic that is created here"},
+	"Source.on_end":       {doc: "what the end of this source does to open windows"},
+
+	"Table.topic":       {doc: "compacted topic with the rows"},
+	"Table.from":        {doc: "source with the rows, instead of topic"},
+	"Table.key":         {doc: "format of the keys"},
+	"Table.value":       {doc: "format of the rows"},
+	"Table.retention":   {later: "rows are kept until their key is deleted"},
+	"Table.lookup_only": {later: "a table is for joins"},
+
+	"Sink.from":      {doc: "source, step or branch to write; the last step if absent"},
+	"Sink.topic":     {doc: "topic to write"},
+	"Sink.connector": {doc: "connector to write with, instead of topic"},
+	"Sink.config":    {doc: "the connector's settings"},
+	"Sink.key":       {doc: "the key to write; the record's own if absent"},
+	"Sink.value":     {doc: "the value to write; the record's own if absent"},
+	"Sink.batch":     {later: "the connector's own batching applies"},
+	"Sink.in_flight": {later: "writes are in order, one batch at a time"},
+	"Sink.on_replay": {later: "a replay writes to outputs of its own"},
+	"Sink.on_error":  {doc: "what happens to a record that fails here"},
+
+	"OnError.retry":    {doc: "how often a transient failure is tried again"},
+	"OnError.then":     {doc: "what happens to a record that failed"},
+	"OnError.dlq":      {doc: "dead-letter topic"},
+	"OnError.by_class": {doc: "what happens, by class of failure"},
+
+	"Retry.max":     {doc: "tries after the first"},
+	"Retry.backoff": {doc: "first and longest wait, as 100ms..30s"},
+
+	"Resources.parallelism":     {doc: "tasks a worker runs at once"},
+	"Resources.memory":          {doc: "memory for state caches and buffers"},
+	"Resources.buffer":          {doc: "bytes read ahead"},
+	"Resources.commit_interval": {doc: "how often positions and state are committed"},
+
+	"Step.id":           {doc: "name of the step; needed where state is kept"},
+	"Step.renamed_from": {later: "keep the id, state is stored under it"},
+	"Step.from":         {doc: "sources, steps or branches to read; the step before if absent"},
+	"Step.filter":       {doc: "records to keep: a condition"},
+	"Step.map":          {doc: "a new value"},
+	"Step.set":          {doc: "fields to set in the value, by path"},
+	"Step.unset":        {doc: "fields to remove from the value, by path"},
+	"Step.flat_map":     {doc: "a list; each item becomes a record"},
+	"Step.key_by":       {doc: "a new key; records move to the key's partition"},
+	"Step.branch":       {doc: "where records go: the first condition that holds"},
+	"Step.merge":        {later: "write  from: [a, b]  in any step to merge"},
+	"Step.route":        {later: "use branch: and one sink per topic"},
+	"Step.dedupe":       {later: "remove duplicates downstream"},
+	"Step.join":         {doc: "adds the row of a table"},
+	"Step.aggregate":    {doc: "one result per key and window"},
+	"Step.reduce":       {later: "use aggregate: or a plugin"},
+	"Step.plugin":       {doc: "an operator written in Go"},
+	"Step.log":          {doc: "a line in the log for each record"},
+	"Step.throttle":     {later: "records are processed as fast as they come"},
+	"Step.use":          {later: "write the template's steps out"},
+	"Step.with":         {later: "write the template's steps out"},
+	"Step.on_error":     {doc: "what happens to a record that fails here"},
+	"Step.parallelism":  {later: "set resources.parallelism for the pipeline"},
+
+	"Arm.when": {doc: "a condition"},
+	"Arm.else": {doc: "true: the records for which no condition held"},
+	"Arm.as":   {doc: "id of the stream that goes out here"},
+
+	"Join.table":   {doc: "table to look into"},
+	"Join.stream":  {later: "only  join: {table: …}  can be used"},
+	"Join.on":      {doc: "the row's key"},
+	"Join.with_on": {later: "only  join: {table: …}  can be used"},
+	"Join.within":  {later: "only  join: {table: …}  can be used"},
+	"Join.as":      {doc: "name of the row in the steps that follow; the table's id if absent"},
+	"Join.type":    {doc: "inner drops a record without a row, left keeps it with a null row"},
+	"Join.missing": {doc: "what happens to a record without a row in an inner join"},
+
+	"Aggregate.by":     {doc: "the key of the group; the record's own key if absent"},
+	"Aggregate.window": {doc: "span of time of one result"},
+	"Aggregate.fields": {doc: "the result's fields, in the order they are written"},
+	"Aggregate.emit":   {doc: "when a result comes out"},
+	"Aggregate.grace":  {doc: "how long a window stays open after its end"},
+	"Aggregate.late":   {doc: "what happens to a record whose window is closed"},
+
+	"Window.tumbling": {doc: "length of windows that follow each other"},
+	"Window.hopping":  {doc: "windows that overlap"},
+	"Window.session":  {doc: "gap that ends a window"},
+	"Window.count":    {doc: "records in a window"},
+	"Window.offset":   {doc: "how far windows are shifted from the epoch"},
+
+	"Hopping.size":  {doc: "length of a window"},
+	"Hopping.every": {doc: "distance between the starts of two windows"},
+
+	"PluginUse.use":    {doc: "alias of the plugin, or alias/operator"},
+	"PluginUse.config": {doc: "the operator's settings"},
+}
