@@ -24,8 +24,14 @@ type (
 	HeartbeatResponse = classic.HeartbeatResponse
 	// LeaveRequest takes members out of a group.
 	LeaveRequest = classic.LeaveRequest
+	// LeaveMember names a member that leaves.
+	LeaveMember = classic.LeaveMember
 	// LeaveResponse answers a LeaveRequest.
 	LeaveResponse = classic.LeaveResponse
+	// Protocol is one way of assigning that a member can take part in.
+	Protocol = classic.Protocol
+	// Assignment is what the leader gives to one member.
+	Assignment = classic.Assignment
 )
 
 // OffsetCommit is the offset of one partition, to be committed.

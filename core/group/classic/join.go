@@ -28,7 +28,7 @@ func (g *Group) Join(now time.Time, t coordinator.Ticket, req *JoinRequest, fx *
 		fx.reply(t, joinError(req.MemberID, coordinator.CodeInconsistentGroupProtocol))
 	case req.MemberID == "":
 		g.joinUnknown(now, t, req, fx)
-	case g.pending[req.MemberID] != nil:
+	case g.pending[req.MemberID] != nil && req.InstanceID == nil: // static members are never pending
 		g.addMember(now, t, req.MemberID, req, fx)
 	default:
 		g.joinKnown(now, t, req, fx)

@@ -160,7 +160,7 @@ func (g *Group) leave(lm LeaveMember, fx *Effects) ErrorCode {
 		}
 		id = current
 	}
-	if g.pending[id] != nil {
+	if g.pending[id] != nil && lm.InstanceID == nil {
 		g.forgetPending(id)
 		return coordinator.CodeNone
 	}
