@@ -41,4 +41,6 @@ const (
 type StoreSpec struct {
 	Name string
 	Kind StoreKind
+	// Format names the meaning of the rows; state written with another one is not read.
+	Format string
 }

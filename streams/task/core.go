@@ -1,6 +1,9 @@
 package task
 
 import (
+	"fmt"
+	"sync/atomic"
+
 	"github.com/millstream-io/millstream/core/record"
 	"github.com/millstream-io/millstream/streams/operator"
 	"github.com/millstream-io/millstream/streams/state"
@@ -25,6 +28,9 @@ type CoreOptions struct {
 	MaxBuffered int64
 }
 
+// defaultMaxBuffered is the bound of unprocessed records of one task: 64 MiB.
+const defaultMaxBuffered = 64 << 20
+
 // InputKind says how an input is read.
 type InputKind int8
 
@@ -43,7 +49,7 @@ type Input struct {
 	Kind      InputKind
 	// Offset is the first offset not processed: where to read from after a restore.
 	Offset int64
-	// Caught up: a table that was read to its end once, see Core.TableReady.
+	// Ready: a table that was read to its end once, see Core.TableReady. True for streams.
 	Ready bool
 	// Repartition: the topic belongs to the topology; records before Offset may be deleted once
 	// it is committed.
@@ -57,7 +63,8 @@ type Output struct {
 	// Seq is the sequence of the record in its writer (Core.Writer): strictly increasing over
 	// all outputs of the task, with gaps, and a function of the stream inputs alone.
 	Seq int64
-	// Control marks a watermark. It repeats the sequence of the data record before it.
+	// Control marks an output outside the sequence: a watermark, or the dead letter of a table
+	// record or of a foreign record. It repeats the sequence before it and is never a duplicate.
 	Control bool
 	Record  record.Record
 }
@@ -65,65 +72,116 @@ type Output struct {
 // Core is the deterministic heart of a task: records in, records out. It reads no clock, no disk
 // and no network. It belongs to one goroutine; only Stats and StreamTime may be read by others.
 type Core struct {
-	opts CoreOptions
+	opts   CoreOptions
+	writer string
+	closes bool // the end of bounded input closes windows
+
+	inputs []*coreInput // sources in order of (ordinal, partition), then tables
+	byName map[inputName]*coreInput
+	lanes  []*lane // in order of (ordinal, partition, writer), which breaks ties of time
+	// waiting counts table inputs that are not ready.
+	waiting int
+	// buffered counts the records and bytes added and not processed.
+	buffered struct {
+		records int
+		bytes   int64
+	}
+
+	time atomic.Int64 // S; written by the task
+	// lastTime is the last S that was neither NoTime nor EndOfTime: the timestamp of watermarks.
+	lastTime int64
+	// events is the number of stream records processed since the beginning, bad ones included.
+	events int64
+
+	sources []*sourceState
+	nodes   []*nodeState
+	out     outputs
+	stats   []StepStats
 }
 
-// NewCore makes the core of one task, restored when there is a snapshot.
-func NewCore(opts CoreOptions) (*Core, error) { return &Core{opts: opts}, nil }
+// inputName finds an input.
+type inputName struct {
+	topic     string
+	partition int32
+}
+
+// NewCore makes the core of one task, restored when there is a snapshot. It fails when the
+// topology and the snapshot or the existing topics do not fit each other.
+func NewCore(opts CoreOptions) (*Core, error) {
+	if opts.MaxBuffered <= 0 {
+		opts.MaxBuffered = defaultMaxBuffered
+	}
+	c := &Core{opts: opts, closes: opts.Topology.CloseAtEnd, byName: map[inputName]*coreInput{}}
+	c.writer = topology.Writer(opts.Topology.App, opts.Sub.Name, opts.Partition)
+	c.time.Store(operator.NoTime)
+	c.out.core = c
+	c.makeInputs()
+	if opts.Snapshot != nil {
+		if err := c.restore(opts.Snapshot); err != nil {
+			return nil, fmt.Errorf("restore task %s: %w", c.writer, err)
+		}
+	}
+	if err := c.makeSteps(); err != nil {
+		return nil, fmt.Errorf("make task %s: %w", c.writer, err)
+	}
+	for _, in := range c.inputs {
+		if in.table != nil && !in.ready {
+			c.waiting++
+		}
+	}
+	return c, nil
+}
 
 // Writer returns the name under which the task writes: <app>.<sub>.<partition>.
-func (c *Core) Writer() string { return "" }
+func (c *Core) Writer() string { return c.writer }
 
-// Inputs returns the topic partitions the task reads and where to read on.
-func (c *Core) Inputs() []Input { return nil }
-
-// Add hands over records read from a partition. next is the offset after them, with gaps and
-// control records counted. The Core keeps recs and their bytes. Add never refuses; see Paused.
-func (c *Core) Add(topic string, partition int32, recs []record.Record, next int64) error {
-	return nil
-}
-
-// TableReady tells that a table partition was read to the end it had when the task started. No
-// stream record is processed before every table partition is ready.
-func (c *Core) TableReady(topic string, partition int32) {}
-
-// EndOfInput tells that a bounded partition was read to its end. Buffered records are still
-// processed; the partition holds up nobody. If the topology closes at the end, time goes to
-// EndOfTime when all partitions have ended.
-func (c *Core) EndOfInput(topic string, partition int32) {}
-
-// Idle tells that a partition is taken to have no records for now, so that others need not wait
-// for it. Its next record ends that.
-func (c *Core) Idle(topic string, partition int32) {}
+// StreamTime returns the time of the task. Any goroutine may call it.
+func (c *Core) StreamTime() int64 { return c.time.Load() }
 
 // Run processes at most limit records and fires what is due. It returns how many were processed;
 // fewer than limit means that nothing more can be processed now. After an error the Core must
-// not be used.
-func (c *Core) Run(limit int) (n int, err error) { return 0, nil }
+// not be used: nothing since the last commit counts.
+func (c *Core) Run(limit int) (n int, err error) {
+	if c.waiting > 0 {
+		return 0, nil
+	}
+	for _, s := range c.sources {
+		s.batch.Reset()
+	}
+	n, err = c.fill(limit)
+	if err != nil {
+		return n, err
+	}
+	before := c.StreamTime()
+	c.advance(max(before, c.bound()))
+	if n == 0 && c.StreamTime() == before {
+		return 0, nil
+	}
+	if err := c.runSteps(); err != nil {
+		return n, err
+	}
+	c.out.flush()
+	return n, nil
+}
 
-// Watermarks adds control outputs for the repartition topics whose readers do not know the time of
-// this task yet. Call it before TakeOutputs at every commit.
-func (c *Core) Watermarks() {}
+// advance sets S, which never goes back.
+func (c *Core) advance(s int64) {
+	c.time.Store(s)
+	if s != operator.EndOfTime && s != operator.NoTime {
+		c.lastTime = s
+	}
+}
 
-// TakeOutputs appends the outputs made since the last call to dst. Their bytes are not reused.
-func (c *Core) TakeOutputs(dst []Output) []Output { return dst }
-
-// Paused appends the inputs that should not be read on because records of slower inputs are
-// awaited and the buffer is full. It never names all inputs that are waited for.
-func (c *Core) Paused(dst []Input) []Input { return dst }
-
-// Buffered returns the number and bytes of records read and not processed.
-func (c *Core) Buffered() (records int, bytes int64) { return 0, 0 }
-
-// Snapshot describes the Core after the last Run and Watermarks: to be stored in one commit with
-// the stores and after the outputs.
-func (c *Core) Snapshot() []byte { return nil }
-
-// StreamTime returns the time of the task.
-func (c *Core) StreamTime() int64 { return operator.NoTime }
-
-// Done reports that all stream inputs have ended and everything was processed.
-func (c *Core) Done() bool { return false }
+// Done reports that all stream inputs have ended and everything was processed. A task downstream
+// learns the end from watermarks.
+func (c *Core) Done() bool {
+	for _, l := range c.lanes {
+		if !l.ended || l.pending() > 0 {
+			return false
+		}
+	}
+	return c.waiting == 0 && c.bound() <= c.StreamTime()
+}
 
 // StepStats is a step and its counters, which move while the task runs.
 type StepStats struct {
@@ -132,4 +190,4 @@ type StepStats struct {
 }
 
 // Stats returns the counters of all sources, tables, steps and sinks. Any goroutine may call it.
-func (c *Core) Stats() []StepStats { return nil }
+func (c *Core) Stats() []StepStats { return c.stats }

@@ -21,24 +21,28 @@ type Lane struct {
 	W int64
 	// Control marks a record that only carries W.
 	Control bool
-	// Ended marks the last control record of a writer whose bounded input has ended or which is
-	// idle: nobody waits for it until it writes again.
+	// Ended, in a control record: the bounded input of the writer has ended.
 	Ended bool
+	// Idle, in a control record: nobody has to wait for the writer until it writes again.
+	Idle bool
 }
 
-// ErrLane reports a lane header that this package did not write.
-var ErrLane = errors.New("malformed lane header")
+// ErrLane reports a lane header that this package did not write, or its absence.
+var ErrLane = errors.New("malformed or missing lane header")
 
 // Layout of a lane header, integers big endian:
 //
-//	0      1        9       17
-//	+------+--------+-------+----------+
-//	| bits | seq i64| W i64 | writer   |      bit 0 control, bit 1 ended
-//	+------+--------+-------+----------+
+//	0      1         9       17
+//	+------+---------+-------+----------+
+//	| bits | seq i64 | W i64 | writer   |     bit 0 control, bit 1 ended, bit 2 idle
+//	+------+---------+-------+----------+
 const (
+	laneSeqAt   = 1
+	laneTimeAt  = 9
 	laneFixed   = 17
 	laneControl = 1
 	laneEnded   = 2
+	laneIdle    = 4
 )
 
 // AppendLane appends the encoded header value of l.
@@ -49,6 +53,9 @@ func AppendLane(dst []byte, l Lane) []byte {
 	}
 	if l.Ended {
 		bits |= laneEnded
+	}
+	if l.Idle {
+		bits |= laneIdle
 	}
 	dst = append(dst, bits)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(l.Seq))
@@ -65,13 +72,14 @@ func ParseLane(b []byte) (Lane, error) {
 
 // parseLane reads a header value without making a string of the writer, which aliases b.
 func parseLane(b []byte) (l Lane, writer []byte, err error) {
-	if len(b) < laneFixed || b[0]&^(laneControl|laneEnded) != 0 {
+	if len(b) < laneFixed || b[0]&^(laneControl|laneEnded|laneIdle) != 0 {
 		return Lane{}, nil, fmt.Errorf("parse %d bytes: %w", len(b), ErrLane)
 	}
 	return Lane{
-		Seq:     int64(binary.BigEndian.Uint64(b[1:])),
-		W:       int64(binary.BigEndian.Uint64(b[9:])),
+		Seq:     int64(binary.BigEndian.Uint64(b[laneSeqAt:])),
+		W:       int64(binary.BigEndian.Uint64(b[laneTimeAt:])),
 		Control: b[0]&laneControl != 0,
 		Ended:   b[0]&laneEnded != 0,
+		Idle:    b[0]&laneIdle != 0,
 	}, b[laneFixed:], nil
 }

@@ -41,13 +41,12 @@ type draft struct {
 	table  *Table
 	node   *Node
 	// tables are the ids of the tables a join reads.
-	tables []string
-	// keyBy: partitions wanted for the repartition topic, 0 for as many as the input has.
-	keyBy      *KeyByOptions
-	onError    *operator.ErrorPolicy
-	inputs     []input // resolved by Build
-	sub        int     // set by Build
-	partitions int32   // set by Build
+	tables  []string
+	keyBy   *KeyByOptions // of a key_by and of its sink
+	onError *operator.ErrorPolicy
+	inputs  []input // resolved by Build
+	behind  *draft  // of the source that reads a repartition topic: the sink that writes it
+	group   *group  // set by Build
 }
 
 // input is a resolved from.

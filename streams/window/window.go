@@ -50,11 +50,14 @@ func (w Windows) Validate() error {
 }
 
 // Starts returns the first and the last start of the windows that contain ts; those between are
-// Advance apart. With Advance == Size both are equal. first > last cannot happen, as every ts is
-// in at least one window.
+// Advance apart. A timestamp from 1970 on is in no window that starts before 1970, unless that is
+// its only one: the latest window of a timestamp always exists.
 func (w Windows) Starts(ts int64) (first, last int64) {
 	last = ts - floorMod(ts-w.Offset, w.Advance)
 	first = last - (w.Size-1-(ts-last))/w.Advance*w.Advance
+	if first < 0 && last >= 0 {
+		first = floorMod(last, w.Advance)
+	}
 	return first, last
 }
 

@@ -1,0 +1,109 @@
+package aggregate
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/millstream-io/millstream/streams/operator"
+)
+
+// closeDue closes every window that is due at stream time s. What comes out is stamped with the
+// last instant before the window was due, so that a step behind this one takes it at that time.
+func (a *aggregate) closeDue(ctx *operator.Context, s, order int64, out *operator.Batch) error {
+	a.s = s
+	n := 0
+	for n < len(a.open) && a.windows.Closed(a.open[n].start, a.grace, s) {
+		w := a.open[n]
+		n++
+		if a.o.Emit == OnClose {
+			if err := a.emitWindow(ctx, w, order, out); err != nil {
+				return err
+			}
+		}
+		if err := a.all.Drop(w.start); err != nil {
+			return fmt.Errorf("drop window %d: %w", w.start, err)
+		}
+	}
+	if n > 0 {
+		a.open = append(a.open[:0], a.open[n:]...)
+	}
+	return nil
+}
+
+// emitWindow emits all rows of a window in key order.
+func (a *aggregate) emitWindow(ctx *operator.Context, w openWindow, order int64,
+	out *operator.Batch) error {
+	result := operator.Record{Window: a.windows.At(w.start), Order: order,
+		StreamTime: a.windows.CloseTime(w.start, a.grace) - 1}
+	err := w.rows.Scan(nil, nil, func(key, row []byte) error {
+		ts, err := a.decode(row)
+		if err != nil {
+			return err
+		}
+		rec := result
+		rec.Key, rec.Timestamp = a.out.copy(key), ts
+		return a.emit(ctx, &rec, out)
+	})
+	if err != nil {
+		return fmt.Errorf("emit window %d of step %s: %w", w.start, ctx.Step(), err)
+	}
+	return nil
+}
+
+// emit appends a result made of accs.
+func (a *aggregate) emit(ctx *operator.Context, rec *operator.Record, out *operator.Batch) error {
+	for i := range a.accs {
+		a.values[i] = a.accs[i].result(a.o.Fields[i].Func)
+	}
+	if a.o.Result != nil {
+		if err := a.o.Result(rec, a.values); err != nil {
+			return ctx.Fail(rec, operator.ClassOperator, fmt.Errorf("make result: %w", err))
+		}
+		out.Append(rec)
+		return nil
+	}
+	b := a.out.start()
+	b = append(b, '{')
+	if rec.Windowed() {
+		b = append(b, `"window_start":`...)
+		b = strconv.AppendInt(b, rec.Window.Start, 10)
+		b = append(b, `,"window_end":`...)
+		b = strconv.AppendInt(b, rec.Window.End, 10)
+		b = append(b, ',')
+	}
+	for i, v := range a.values {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, a.names[i]...)
+		b = v.AppendJSON(b)
+	}
+	rec.Value = a.out.end(append(b, '}'))
+	out.Append(rec)
+	return nil
+}
+
+// arena hands out memory in large pieces, never twice.
+type arena struct{ b []byte }
+
+// arenaSize is large enough that a result costs no allocation of its own and small enough that
+// one result kept alive does not hold much.
+const arenaSize = 32 << 10
+
+// start returns an empty slice at the end of the arena, for appending until end is called.
+func (a *arena) start() []byte {
+	if cap(a.b)-len(a.b) < 256 {
+		a.b = make([]byte, 0, arenaSize)
+	}
+	return a.b[len(a.b):len(a.b):cap(a.b)]
+}
+
+// end keeps what was appended.
+func (a *arena) end(b []byte) []byte {
+	if cap(b) <= cap(a.b)-len(a.b) {
+		a.b = a.b[:len(a.b)+len(b)]
+	}
+	return b[:len(b):len(b)]
+}
+
+func (a *arena) copy(b []byte) []byte { return a.end(append(a.start(), b...)) }

@@ -1,0 +1,18 @@
+// Package streamstest runs a topology without a broker: feed records, move time, crash, read what
+// came out.
+//
+// # Path
+//
+//	New(builder) -> Driver.Feed -> Driver.Run -> task cores, in-memory topics -> Driver.Output
+//
+// # Invariants
+//
+//   - The Driver does what the real worker does with the same task cores: reads in batches, commits
+//     state with positions, drops what was already written when it writes again after a crash.
+//   - With Options.Rand tasks, batch sizes, commits and crashes are chosen at random from it. The
+//     output of a topology must not depend on them.
+//
+// # Goroutines
+//
+// None.
+package streamstest

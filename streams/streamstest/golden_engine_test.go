@@ -1,0 +1,283 @@
+package streamstest_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
+
+	"github.com/millstream-io/millstream/core/record"
+	"github.com/millstream-io/millstream/streams/aggregate"
+	"github.com/millstream-io/millstream/streams/join"
+	"github.com/millstream-io/millstream/streams/operator"
+	"github.com/millstream-io/millstream/streams/streamstest"
+	"github.com/millstream-io/millstream/streams/topology"
+)
+
+// bare runs the operator alone. Time and order come from a few lines written here: partitions are
+// merged by effective time, S is the least time of the partitions.
+type bare struct {
+	s      setup
+	op     operator.Operator
+	ctx    *operator.Context
+	stores *streamstest.Stores
+	parts  []barePart
+	time   int64
+	said   []string
+}
+
+type barePart struct {
+	max     int64
+	records []operator.Record // with their effective time as StreamTime
+	ended   bool
+}
+
+func newBare(t *testing.T, d *datadriven.TestData) engine {
+	b := &bare{s: parseSetup(t, d), time: operator.NoTime, stores: streamstest.NewStores()}
+	if b.s.join != nil {
+		b.op = join.New(*b.s.join, "rows", nil)()
+	} else {
+		require.NoError(t, b.s.aggregate.Validate())
+		b.op = aggregate.New(b.s.aggregate)()
+	}
+	b.ctx = operator.NewContext(operator.ContextOptions{Step: "agg", Stores: b.stores,
+		Late: b.s.aggregate.Late, Reporter: b, StreamTime: operator.NoTime,
+		OnError: operator.ErrorPolicy{DeadLetterTopic: "dlq"}})
+	for range b.s.partitions {
+		b.parts = append(b.parts, barePart{max: operator.NoTime})
+	}
+	return b
+}
+
+// DeadLetter implements operator.Reporter.
+func (b *bare) DeadLetter(_ *operator.Record, d operator.DeadLetter) {
+	b.said = append(b.said, "DLQ "+d.Class)
+}
+
+// LateRecord implements operator.Reporter.
+func (b *bare) LateRecord(_ *operator.Record, _ string, l operator.LateReport) {
+	b.said = append(b.said, fmt.Sprintf("LATE [%d,%d) S=%d", l.First.Start, l.First.End,
+		l.StreamTime))
+}
+
+// w returns the time of a partition.
+func (b *bare) w(p *barePart) int64 {
+	switch {
+	case p.ended && b.s.closes:
+		return operator.EndOfTime
+	case p.max == operator.NoTime:
+		return operator.NoTime
+	}
+	return p.max - b.s.disorder
+}
+
+func (b *bare) feed(t *testing.T, line string) []string {
+	b.said = nil
+	if line == "end" {
+		for i := range b.parts {
+			b.parts[i].ended = true
+		}
+		return b.drain(t)
+	}
+	side, partition, raw := parseLine(t, line)
+	if side == "R" {
+		if raw.Value == nil {
+			require.NoError(t, b.stores.Store("rows").Delete(raw.Key))
+		} else {
+			require.NoError(t, b.stores.Store("rows").Put(raw.Key, raw.Value))
+		}
+		return nil
+	}
+	p := &b.parts[partition]
+	p.max = max(p.max, raw.Timestamp)
+	p.records = append(p.records, operator.Record{Key: raw.Key, Value: raw.Value, Raw: &raw,
+		Timestamp: raw.Timestamp, StreamTime: max(raw.Timestamp, b.w(p))})
+	slices.SortStableFunc(p.records, func(x, y operator.Record) int {
+		return int(x.StreamTime - y.StreamTime)
+	})
+	return b.drain(t)
+}
+
+// drain processes what is known to be next, one record at a time.
+func (b *bare) drain(t *testing.T) []string {
+	var out []string
+	ready := operator.EndOfTime
+	waiting := false
+	for i := range b.parts {
+		if p := &b.parts[i]; !p.ended || b.s.closes {
+			ready, waiting = min(ready, b.w(p)), true
+		}
+	}
+	for {
+		best := -1
+		for i := range b.parts {
+			r := b.parts[i].records
+			if len(r) > 0 && (best < 0 || r[0].StreamTime < b.parts[best].records[0].StreamTime) {
+				best = i
+			}
+		}
+		if best < 0 {
+			break
+		}
+		head := b.parts[best].records[0]
+		if waiting && head.StreamTime > ready {
+			break
+		}
+		b.parts[best].records = b.parts[best].records[1:]
+		b.time = max(b.time, head.StreamTime)
+		head.StreamTime = b.time
+		if ok, _ := b.s.keep(&head); b.s.filtered && !ok {
+			out = append(out, b.process(t)...)
+			continue
+		}
+		out = append(out, b.process(t, head)...)
+	}
+	if waiting && ready > b.time {
+		b.time = ready
+		out = append(out, b.process(t)...)
+	}
+	return out
+}
+
+func (b *bare) process(t *testing.T, recs ...operator.Record) []string {
+	b.said = nil
+	var out operator.Batch
+	in := operator.Batch{Records: recs, StreamTime: b.time}
+	require.NoError(t, b.op.Process(b.ctx, &in, &out))
+	var got []string
+	for _, r := range out.Records {
+		got = append(got, string(r.Value))
+	}
+	return append(got, b.said...)
+}
+
+// whole runs a topology through the driver.
+type whole struct {
+	d     *streamstest.Driver
+	join  bool
+	crash bool
+	seen  map[string]int
+}
+
+func newWhole(t *testing.T, data *datadriven.TestData, crash bool) engine {
+	s := parseSetup(t, data)
+	b := topology.NewBuilder(topology.Options{App: "golden", CloseAtEnd: s.closes,
+		OnError: operator.ErrorPolicy{DeadLetterTopic: "dlq"}})
+	var sources []string
+	for p := range s.partitions { // a task reads one partition of every topic
+		id := fmt.Sprintf("in%d", p)
+		b.Source(id, id, topology.SourceOptions{
+			Disorder: time.Duration(s.disorder) * time.Millisecond})
+		sources = append(sources, id)
+	}
+	b.Merge("in", sources...)
+	from := "in"
+	if s.filtered {
+		b.Filter("filtered", "in", s.keep)
+		from = "filtered"
+	}
+	if s.join != nil {
+		b.Table("table", "table", topology.TableOptions{})
+		b.Join("step", from, "table", *s.join)
+	} else {
+		b.Process("step", []string{from}, topology.ProcessOptions{
+			New: aggregate.New(s.aggregate), Stores: s.aggregate.Stores(),
+			Late: s.aggregate.Late})
+	}
+	b.Sink("out", "step", "out", topology.SinkOptions{})
+	d, err := streamstest.New(b, streamstest.Options{})
+	require.NoError(t, err)
+	return &whole{d: d, join: s.join != nil, crash: crash, seen: map[string]int{}}
+}
+
+func (w *whole) feed(t *testing.T, line string) []string {
+	if line == "end" {
+		w.d.EndOfInput()
+	} else {
+		side, partition, raw := parseLine(t, line)
+		topic := fmt.Sprintf("in%d", partition)
+		if side == "R" {
+			topic = "table"
+		}
+		w.d.Feed(topic, 0, raw)
+	}
+	require.NoError(t, w.d.Run())
+	if w.crash {
+		require.NoError(t, w.d.Crash())
+	}
+	got := w.next("out", func(r streamstest.Record) string { return string(r.Value) })
+	got = append(got, w.next("late", func(r streamstest.Record) string {
+		window, _ := r.Header(operator.HeaderLateWindow)
+		s, _ := r.Header(operator.HeaderLateStreamTime)
+		return fmt.Sprintf("LATE %s S=%s", window, s)
+	})...)
+	return append(got, w.next("dlq", func(r streamstest.Record) string {
+		class, _ := r.Header(operator.HeaderDLQClass)
+		return "DLQ " + string(class)
+	})...)
+}
+
+// next returns what is new in a topic.
+func (w *whole) next(topic string, show func(streamstest.Record) string) []string {
+	var got []string
+	list := w.d.Output(topic)
+	for _, r := range list[w.seen[topic]:] {
+		got = append(got, show(r))
+	}
+	w.seen[topic] = len(list)
+	return got
+}
+
+// order runs "sNpM: ts ts …" lines through a merge of sources and shows ts@sNpM.
+type order struct {
+	t    *testing.T
+	d    *streamstest.Driver
+	seen int
+}
+
+func newOrder(t *testing.T, data *datadriven.TestData) engine {
+	sources, partitions := 1, 1
+	data.ScanArgs(t, "sources", &sources)
+	data.ScanArgs(t, "partitions", &partitions)
+	b := topology.NewBuilder(topology.Options{App: "golden"})
+	var ids []string
+	for s := range sources {
+		for p := range partitions {
+			id := fmt.Sprintf("s%dp%d", s, p)
+			b.Source(id, id, topology.SourceOptions{})
+			ids = append(ids, id)
+		}
+	}
+	b.Merge("all", ids...)
+	b.Sink("out", "all", "out", topology.SinkOptions{})
+	d, err := streamstest.New(b, streamstest.Options{})
+	require.NoError(t, err)
+	return &order{t: t, d: d}
+}
+
+func (o *order) feed(t *testing.T, line string) []string {
+	if line == "end" {
+		o.d.EndOfInput()
+	} else {
+		topic, list, _ := strings.Cut(line, ": ")
+		for _, ts := range strings.Fields(list) {
+			n, err := strconv.ParseInt(ts, 10, 64)
+			require.NoError(t, err)
+			o.d.Feed(topic, 0, record.Record{Timestamp: n, Value: []byte(ts + "@" + topic)})
+		}
+	}
+	require.NoError(t, o.d.Run())
+	require.NoError(t, o.d.Crash())
+	var got []string
+	list := o.d.Output("out")
+	for _, r := range list[o.seen:] {
+		got = append(got, string(r.Value))
+	}
+	o.seen = len(list)
+	return got
+}

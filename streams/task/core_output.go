@@ -1,0 +1,236 @@
+package task
+
+import (
+	"encoding/binary"
+	"slices"
+	"strconv"
+
+	"github.com/millstream-io/millstream/core/record"
+	"github.com/millstream-io/millstream/streams/operator"
+)
+
+// outputs collects what the steps of a run want to write and gives it its order and sequence.
+type outputs struct {
+	core *Core
+	// pending are the outputs of the current run in the order the steps made them.
+	pending []pending
+	// done are outputs in their final order, not taken yet.
+	done []Output
+	// seq is the last sequence given out.
+	seq int64
+	// control: what is reported now is outside the order of events.
+	control bool
+	told    map[string]told // of the snapshot, by repartition topic
+	arena   arena
+}
+
+var _ operator.Reporter = (*outputs)(nil)
+
+// pending is an output with the place of its cause.
+type pending struct {
+	order, time int64
+	lane        []byte // value of its lane header, sequence not filled in
+	out         Output
+}
+
+// write encodes a batch for a sink and returns how many records it took.
+func (o *outputs) write(n *nodeState, in *operator.Batch) (written int, err error) {
+	s := n.spec.Sink
+	o.pending = slices.Grow(o.pending, len(in.Records))
+	for i := range in.Records {
+		rec := &in.Records[i]
+		key, value, err := s.Encode(rec)
+		if s.Repartition {
+			key = rec.Key
+		}
+		if err != nil {
+			if err := n.ctx.Fail(rec, operator.ClassEncode, err); err != nil {
+				return written, err
+			}
+			continue
+		}
+		partition := o.core.opts.Partition % n.partitions
+		switch {
+		case key != nil:
+			partition = record.PartitionForKey(key, n.partitions)
+		case s.Repartition: // a null key is only passed on to be spread
+			partition = int32((rec.Order >> 1) % int64(n.partitions))
+		}
+		x := record.Record{Timestamp: rec.Timestamp, Key: key, Value: value, Headers: rec.Headers}
+		var extra [2]record.Header
+		o.add(rec, s.Topic, partition, x, extra[:o.passOn(n, rec, &x, &extra)])
+		written++
+	}
+	return written, nil
+}
+
+// passOn fills the headers that carry origin and window through a repartition topic and returns
+// their number.
+func (o *outputs) passOn(n *nodeState, rec *operator.Record, x *record.Record,
+	extra *[2]record.Header) (count int) {
+	if !n.spec.Sink.Repartition {
+		return 0
+	}
+	if rec.Windowed() {
+		w := o.arena.bytes(16)
+		binary.BigEndian.PutUint64(w, uint64(rec.Window.Start))
+		binary.BigEndian.PutUint64(w[8:], uint64(rec.Window.End))
+		extra[count] = record.Header{Key: operator.HeaderWindow, Value: w}
+		count++
+	}
+	if rec.Raw != nil && !n.spec.Sink.DropOrigin {
+		extra[count] = record.Header{Key: operator.HeaderOrigin,
+			Value: operator.AppendOrigin(nil, rec, x.Key, x.Value, x.Headers)}
+		count++
+	}
+	return count
+}
+
+// add takes an output caused by rec. The headers become those of x, extra and the lane.
+func (o *outputs) add(rec *operator.Record, topic string, partition int32, x record.Record,
+	extra []record.Header) {
+	lane := o.arena.bytes(laneFixed + len(o.core.writer))
+	AppendLane(lane[:0], Lane{Writer: o.core.writer, W: rec.StreamTime})
+	h := o.arena.headers(len(x.Headers) + len(extra) + 1)
+	copy(h, x.Headers)
+	copy(h[len(x.Headers):], extra)
+	h[len(h)-1] = record.Header{Key: LaneHeader, Value: lane}
+	x.Headers = h
+	p := pending{order: rec.Order, time: rec.StreamTime, lane: lane,
+		out: Output{Topic: topic, Partition: partition, Record: x}}
+	if o.control {
+		binary.BigEndian.PutUint64(lane[laneSeqAt:], uint64(o.seq))
+		p.out.Seq, p.out.Control = o.seq, true
+		o.done = append(o.done, p.out)
+		return
+	}
+	o.pending = append(o.pending, p)
+}
+
+// DeadLetter implements operator.Reporter.
+func (o *outputs) DeadLetter(rec *operator.Record, d operator.DeadLetter) {
+	t := o.core.opts.Topology
+	o.aside(rec, d.Topic, d.Record(rec, t.App, t.ConfigHash))
+}
+
+// LateRecord implements operator.Reporter.
+func (o *outputs) LateRecord(rec *operator.Record, topic string, late operator.LateReport) {
+	o.aside(rec, topic, late.Record(rec))
+}
+
+// aside writes a record that left the stream.
+func (o *outputs) aside(rec *operator.Record, topic string, x record.Record) {
+	n := max(1, o.core.partitionsOf(topic, 0))
+	partition := o.core.opts.Partition % n
+	if x.Key != nil {
+		partition = record.PartitionForKey(x.Key, n)
+	}
+	if x.Timestamp < 0 {
+		x.Timestamp = max(0, rec.Timestamp)
+	}
+	o.add(rec, topic, partition, x, nil)
+}
+
+// flush orders the outputs of a run by their cause and gives out sequences. Several steps write in
+// turns, each for the whole batch; sorted, the order does not tell where batches were cut.
+func (o *outputs) flush() {
+	sorted := slices.IsSortedFunc(o.pending, comparePending)
+	if !sorted {
+		slices.SortStableFunc(o.pending, comparePending)
+	}
+	o.done = slices.Grow(o.done, len(o.pending))
+	for i := range o.pending {
+		p := &o.pending[i]
+		// Numbered by the event, so that the numbers of later events do not depend on how
+		// many outputs earlier ones had: a table row may have come sooner on another run.
+		o.seq = max(o.seq+1, p.order>>1<<16)
+		binary.BigEndian.PutUint64(p.lane[laneSeqAt:], uint64(o.seq))
+		p.out.Seq = o.seq
+		o.done = append(o.done, p.out)
+	}
+	clear(o.pending)
+	o.pending = o.pending[:0]
+}
+
+func comparePending(a, b pending) int {
+	switch {
+	case a.order < b.order || a.order == b.order && a.time < b.time:
+		return -1
+	case a.order == b.order && a.time == b.time:
+		return 0
+	}
+	return 1
+}
+
+// TakeOutputs appends the outputs made since the last call to dst. Their bytes are not reused.
+func (c *Core) TakeOutputs(dst []Output) []Output {
+	dst = append(dst, c.out.done...)
+	clear(c.out.done)
+	c.out.done = c.out.done[:0]
+	return dst
+}
+
+// Watermarks adds control outputs for the repartition topics whose readers do not know the time of
+// this task yet. Call it before TakeOutputs at every commit: the time it tells covers only what
+// was put out before.
+func (c *Core) Watermarks() {
+	now := told{W: c.StreamTime(), Ended: c.Done(), Idle: len(c.lanes) > 0}
+	for _, l := range c.lanes {
+		if l.pending() > 0 || !l.ended && !l.idle {
+			now.Idle = false
+		}
+	}
+	for _, n := range c.nodes {
+		if n.spec.Sink == nil || !n.spec.Sink.Repartition || n.told == now {
+			continue
+		}
+		for p := range n.partitions {
+			c.out.done = append(c.out.done, c.watermark(n.spec.Sink.Topic, p, now))
+		}
+		n.told = now
+	}
+}
+
+// watermark makes the control record of one partition.
+func (c *Core) watermark(topic string, partition int32, t told) Output {
+	lane := AppendLane(nil, Lane{Writer: c.writer, Seq: c.out.seq, W: t.W, Control: true,
+		Ended: t.Ended, Idle: t.Idle})
+	return Output{Topic: topic, Partition: partition, Seq: c.out.seq, Control: true,
+		Record: record.Record{Timestamp: max(0, c.lastTime), Headers: []record.Header{
+			{Key: operator.HeaderWatermark, Value: strconv.AppendInt(nil, t.W, 10)},
+			{Key: LaneHeader, Value: lane},
+		}}}
+}
+
+// arena hands out memory in large pieces, never twice.
+type arena struct {
+	b []byte
+	h []record.Header
+}
+
+// Sizes of the pieces: large enough that a record costs no allocation of its own, small enough
+// that one record kept alive does not hold much.
+const (
+	arenaBytes   = 32 << 10
+	arenaHeaders = 512
+)
+
+// bytes returns n bytes.
+func (a *arena) bytes(n int) []byte {
+	if n > cap(a.b)-len(a.b) {
+		a.b = make([]byte, 0, max(n, arenaBytes))
+	}
+	at := len(a.b)
+	a.b = a.b[:at+n]
+	return a.b[at : at+n : at+n]
+}
+
+// headers returns n headers.
+func (a *arena) headers(n int) []record.Header {
+	if n > cap(a.h)-len(a.h) {
+		a.h = make([]record.Header, 0, max(n, arenaHeaders))
+	}
+	at := len(a.h)
+	a.h = a.h[:at+n]
+	return a.h[at : at+n : at+n]
+}

@@ -1,0 +1,41 @@
+package topology
+
+import (
+	"github.com/millstream-io/millstream/streams/aggregate"
+	"github.com/millstream-io/millstream/streams/join"
+)
+
+// Aggregate computes fields per key of its input, in windows or for ever. Records that should be
+// grouped by anything but the key they were read with go through KeyBy first.
+func (b *Builder) Aggregate(id, from string, o aggregate.Options) {
+	if o.Store == "" {
+		o.Store = id
+	}
+	if err := o.Validate(); err != nil {
+		b.fault("aggregate %q: %w", id, err)
+	}
+	b.Process(id, []string{from}, ProcessOptions{Kind: "aggregate", New: aggregate.New(o),
+		Stores: o.Stores(), Late: o.Late, OnError: o.OnError})
+}
+
+// Join looks every record of its input up in a table.
+func (b *Builder) Join(id, from, table string, o join.Options) {
+	if err := o.Validate(); err != nil {
+		b.fault("join %q: %w", id, err)
+	}
+	var t *Table
+	if d := b.byID[table]; d != nil && d.table != nil {
+		t = d.table
+	}
+	if t == nil {
+		b.fault("join %q: there is no table %q yet; call Table before Join", id, table)
+		return
+	}
+	if o.Key != nil && !t.Broadcast {
+		b.fault("join %q: table %q holds only the keys of one partition per task, so it can be "+
+			"looked up by the record's key alone; use key_by before the join, or make the table "+
+			"broadcast", id, table)
+	}
+	b.Process(id, []string{from}, ProcessOptions{Kind: "join", OnError: o.OnError,
+		New: join.New(o, t.ID, t.Decode), Tables: []string{table}})
+}
