@@ -1,4 +1,259 @@
 package server
 
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/millstream-io/millstream/core/protocol"
+)
+
+// Limits bounds what clients can make the server hold. The zero value takes the defaults.
+type Limits struct {
+	// RequestBytes bounds a request, Kafka's socket.request.max.bytes. Default 100 MiB.
+	RequestBytes int
+	// ControlRequestBytes bounds a request other than Produce, whose decoded form can take many
+	// times its bytes. Default 8 MiB.
+	ControlRequestBytes int
+	// FirstRequestBytes bounds a connection's requests until one was understood. Default 64 KiB.
+	FirstRequestBytes int
+	// MemoryBytes bounds the large requests in flight of all connections. Default 256 MiB.
+	MemoryBytes int64
+	// Connections bounds the connections, Kafka's max.connections. Default 16384.
+	Connections int
+	// IdleTimeout closes a connection without requests, Kafka's connections.max.idle.ms.
+	// Default 10 minutes.
+	IdleTimeout time.Duration
+	// StepTimeout bounds the wait for the next part of a request that has begun, and for a
+	// client to accept the next part of an answer. Default 30 seconds.
+	StepTimeout time.Duration
+	// FetchBytes bounds a Fetch answer, Kafka's fetch.max.bytes. Default 55 MiB.
+	FetchBytes int
+}
+
+func (l *Limits) withDefaults() {
+	set(&l.RequestBytes, 100<<20)
+	set(&l.ControlRequestBytes, 8<<20)
+	set(&l.FirstRequestBytes, 64<<10)
+	set(&l.MemoryBytes, 256<<20)
+	set(&l.Connections, 16384)
+	set(&l.IdleTimeout, 10*time.Minute)
+	set(&l.StepTimeout, 30*time.Second)
+	set(&l.FetchBytes, 57671680)
+}
+
+// set gives v a default.
+func set[T comparable](v *T, value T) {
+	var zero T
+	if *v == zero {
+		*v = value
+	}
+}
+
+// decodedFactor is how many times its bytes a request other than Produce may take when decoded.
+const decodedFactor = 8
+
+// frame tells how large a frame of an api key may be, and what a byte of it costs.
+func (l *Limits) frame(key int16) (limit, cost int) {
+	if key == protocol.KeyProduce {
+		return l.RequestBytes, 1
+	}
+	return min(l.ControlRequestBytes, l.RequestBytes), decodedFactor
+}
+
 // Server accepts Kafka clients and answers them.
-type Server struct{}
+type Server struct {
+	opts Options
+	log  *slog.Logger
+	// nodeID is this broker's id.
+	nodeID int32
+	// table finds the handler of an api key.
+	table *handlerTable
+	// readers and memory bound what connections hold; see frameReader.
+	readers, memory *budget
+	metrics         *metrics
+	producerIDs     *producerIDBlocks
+	// complaints limits log lines about misbehaving clients.
+	complaints limiter
+
+	// conns waits for the readers, waits for the requests that are parked, writers for the
+	// goroutines that write answers. Readers park requests, both start writers: so Close waits
+	// in this order.
+	conns, waits, writers sync.WaitGroup
+
+	mu struct {
+		sync.Mutex
+		// open are the connections being served.
+		open map[*conn]struct{}
+		// listeners are closed by Close.
+		listeners []net.Listener
+		closed    bool
+	}
+}
+
+// ErrClosed is returned by Serve after Close.
+var ErrClosed = errors.New("server closed")
+
+// New makes a server; it touches no socket.
+func New(opts Options) (*Server, error) {
+	opts.withDefaults()
+	if err := opts.validate(); err != nil {
+		return nil, fmt.Errorf("new server: %w", err)
+	}
+	s := &Server{
+		opts: opts, log: opts.Logger, nodeID: opts.NodeID,
+		readers: newBudget(opts.Limits.MemoryBytes), memory: newBudget(opts.Limits.MemoryBytes),
+		table: newHandlerTable(append(append([]handler{}, handlers...), groupHandlers...)),
+	}
+	s.producerIDs = newProducerIDBlocks(opts.Controller.AllocateProducerIDs)
+	s.metrics = newMetrics(s)
+	s.mu.open = make(map[*conn]struct{})
+	return s, nil
+}
+
+// Serve accepts connections from l until Close, or until accepting fails for good. It returns
+// ErrClosed after Close.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	s.mu.Lock()
+	if s.mu.closed {
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	s.mu.listeners = append(s.mu.listeners, l)
+	s.mu.Unlock()
+	pause := time.Duration(0)
+	for {
+		raw, err := l.Accept()
+		if err != nil {
+			if s.isClosed() {
+				return ErrClosed
+			}
+			if errors.Is(err, net.ErrClosed) {
+				return fmt.Errorf("accept on %s: %w", l.Addr(), err)
+			}
+			// Out of file descriptors, most likely: that passes.
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			s.log.Error("cannot accept a connection", "address", l.Addr().String(),
+				"error", err.Error(), "retry_in", pause)
+			if !wait(ctx, pause) {
+				return ctx.Err()
+			}
+			continue
+		}
+		pause = 0
+		s.ServeConn(ctx, raw)
+	}
+}
+
+// wait reports whether span has passed before ctx ended.
+func wait(ctx context.Context, span time.Duration) bool {
+	t := time.NewTimer(span)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// ServeConn serves one connection on a goroutine of its own, and closes it in the end.
+func (s *Server) ServeConn(ctx context.Context, raw net.Conn) {
+	c := s.newConn(ctx, raw)
+	s.mu.Lock()
+	refused := s.mu.closed || len(s.mu.open) >= s.opts.Limits.Connections
+	if !refused {
+		s.mu.open[c] = struct{}{}
+		s.conns.Add(1)
+	}
+	s.mu.Unlock()
+	if refused {
+		c.close(nil)
+		s.metrics.refusedConns.Add(1)
+		if s.complaints.allow() {
+			s.log.Warn("refused a connection: too many are open", "client", c.host,
+				"max_connections", s.opts.Limits.Connections)
+		}
+		return
+	}
+	go func() {
+		defer s.conns.Done()
+		c.serve()
+		s.mu.Lock()
+		delete(s.mu.open, c)
+		s.mu.Unlock()
+	}()
+}
+
+// Close stops accepting, lets the requests that were read be answered until ctx ends, and closes
+// every connection. It returns when all goroutines of the server have ended.
+func (s *Server) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.mu.closed = true
+	listeners := s.mu.listeners
+	s.mu.listeners = nil
+	open := make([]*conn, 0, len(s.mu.open))
+	for c := range s.mu.open {
+		open = append(open, c)
+	}
+	s.mu.Unlock()
+	var errs []error
+	for _, l := range listeners {
+		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, fmt.Errorf("close listener %s: %w", l.Addr(), err))
+		}
+	}
+	for _, c := range open {
+		c.drain()
+	}
+	done := make(chan struct{})
+	go func() {
+		s.conns.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		for _, c := range open {
+			c.close(nil)
+		}
+		<-done
+	}
+	s.waits.Wait()
+	s.writers.Wait()
+	return errors.Join(errs...)
+}
+
+func (s *Server) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.closed
+}
+
+// limiter lets a few events a second through, so that a flood of bad clients is not a flood of
+// log lines.
+type limiter struct {
+	mu struct {
+		sync.Mutex
+		second int64
+		count  int
+	}
+}
+
+// complaintsPerSecond bounds the log lines about misbehaving clients.
+const complaintsPerSecond = 5
+
+func (l *limiter) allow() bool {
+	now := time.Now().Unix()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.second != now {
+		l.mu.second, l.mu.count = now, 0
+	}
+	l.mu.count++
+	return l.mu.count <= complaintsPerSecond
+}

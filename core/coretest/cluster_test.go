@@ -1,0 +1,77 @@
+package coretest_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
+
+	"github.com/millstream-io/millstream/core/coretest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// client is a franz-go client of c, closed with the test.
+func client(t testing.TB, c *coretest.Cluster, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	opts = append([]kgo.Opt{kgo.SeedBrokers(c.Addr()), kgo.Dialer(c.Dialer())}, opts...)
+	cl, err := kgo.NewClient(opts...)
+	require.NoError(t, err)
+	t.Cleanup(cl.Close)
+	return cl
+}
+
+func timeout(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// produce writes the values from to to, exclusive, and waits for them.
+func produce(ctx context.Context, t testing.TB, cl *kgo.Client, topic string, from, to int) {
+	t.Helper()
+	var records []*kgo.Record
+	for i := from; i < to; i++ {
+		records = append(records, &kgo.Record{Topic: topic, Value: fmt.Appendf(nil, "v%d", i)})
+	}
+	require.NoError(t, cl.ProduceSync(ctx, records...).FirstErr())
+}
+
+// consume reads n records of a topic from its start.
+func consume(ctx context.Context, t testing.TB, c *coretest.Cluster, topic string, n int,
+) []*kgo.Record {
+	t.Helper()
+	cl := client(t, c, kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	var got []*kgo.Record
+	for len(got) < n {
+		fetches := cl.PollFetches(ctx)
+		require.NoError(t, fetches.Err())
+		got = append(got, fetches.Records()...)
+	}
+	require.Len(t, got, n)
+	return got
+}
+
+func TestProduceAndConsume(t *testing.T) {
+	for _, os := range []bool{false, true} {
+		t.Run(fmt.Sprintf("os=%v", os), func(t *testing.T) {
+			c := coretest.Start(t, coretest.Options{OS: os})
+			ctx := timeout(t)
+			cl := client(t, c)
+			_, err := kadm.NewClient(cl).CreateTopic(ctx, 1, 1, nil, "t")
+			require.NoError(t, err)
+			produce(ctx, t, cl, "t", 0, 1000)
+			for i, r := range consume(ctx, t, c, "t", 1000) {
+				require.Equal(t, fmt.Sprintf("v%d", i), string(r.Value))
+				require.Equal(t, int64(i), r.Offset)
+			}
+		})
+	}
+}

@@ -1,0 +1,11 @@
+// Package coretest runs a broker inside a test, over an in-memory disk and network.
+//
+// # Path
+//
+//	Start -> core.Open over vfs.Mem and vnet.Pipe; Client options through Dialer; Restart closes
+//	and opens it again; Crash goes on with what a power cut would have left on the disk
+//
+// # Goroutines
+//
+// Those of the broker; they end with the test.
+package coretest

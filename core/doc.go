@@ -1,0 +1,24 @@
+// Package core wires the broker: one Open call starts the log, the controller, the group
+// coordinator, the Kafka listener and the HTTP endpoints of one node.
+//
+// # Path
+//
+//	Open -> storage.OpenDir (process lock, recovery) -> raft and controller (metadata replay) ->
+//	register this broker -> replica.Manager and group.Coordinator follow the metadata ->
+//	server.Server on the listener and on an in-memory pipe -> HTTP endpoints
+//
+// # Invariants
+//
+// No logic of its own: every decision is in the packages below. A Broker that Open returned serves
+// clients. What a client was told is on the disk survives a kill at any moment.
+//
+// # Goroutines
+//
+// The data directory, the listener, the pipe and the HTTP server run one each, started by Open,
+// joined by Close.
+//
+// # Files
+//
+//	DataDir/data/  partitions, in Kafka's own format, with the lock and meta.properties
+//	DataDir/raft/  the metadata log
+package core

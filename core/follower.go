@@ -1,0 +1,98 @@
+package core
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/millstream-io/millstream/core/group"
+	"github.com/millstream-io/millstream/core/metadata"
+)
+
+// follower applies each new metadata image to the replicas and the groups. The controller calls it
+// before it answers, which is why a created topic is served as soon as its creator knows of it.
+type follower struct {
+	b      *Broker
+	cancel func()
+	// topics are the names and ids of the last image, by which deletions are found. Only the
+	// controller's goroutine uses it.
+	topics map[uuid.UUID]string
+	// deleted hands deletions to forget, which waits for the group log and must not be waited for.
+	deleted chan []string
+	// first is the error of the first image, which ends Open.
+	first   error
+	started bool
+}
+
+func newFollower(b *Broker) *follower {
+	return &follower{b: b, topics: map[uuid.UUID]string{}, deleted: make(chan []string, 1)}
+}
+
+// start applies the present image and those that follow.
+func (f *follower) start() error {
+	f.cancel = f.b.controller.Watch(f.apply)
+	f.b.background.Go(f.forget)
+	return f.first
+}
+
+func (f *follower) close() {
+	f.cancel()
+	close(f.deleted)
+}
+
+// apply follows one image.
+func (f *follower) apply(image *metadata.Image) {
+	if err := f.b.replicas.Apply(image); err != nil {
+		// A partition that could not be made or removed: the rest is served.
+		f.b.log.Error("cannot apply the metadata to all partitions", "error", err.Error())
+		if !f.started {
+			f.first = fmt.Errorf("apply metadata: %w", err)
+		}
+	}
+	f.started = true
+	partitions, leading := int32(0), map[int32]int32{}
+	if t, ok := image.Topic(group.TopicName); ok {
+		partitions = int32(len(t.Partitions))
+		for i := range t.Partitions {
+			if t.Partitions[i].Leader == f.b.opts.NodeID {
+				leading[int32(i)] = t.Partitions[i].LeaderEpoch
+			}
+		}
+	}
+	f.b.groups.UpdateLeadership(partitions, leading)
+	f.findDeleted(image)
+}
+
+// findDeleted hands topics that are gone to forget.
+func (f *follower) findDeleted(image *metadata.Image) {
+	now := make(map[uuid.UUID]string, image.TopicCount())
+	for t := range image.Topics() {
+		now[t.ID] = t.Name
+	}
+	var gone []string
+	for id, name := range f.topics {
+		if _, ok := now[id]; !ok {
+			gone = append(gone, name)
+		}
+	}
+	f.topics = now
+	for len(gone) > 0 {
+		select {
+		case f.deleted <- gone:
+			return
+		case more := <-f.deleted: // what forget has not taken yet
+			gone = append(gone, more...)
+		}
+	}
+}
+
+// forget takes away the committed offsets of deleted topics.
+func (f *follower) forget() {
+	for names := range f.deleted {
+		if code := f.b.groups.TopicsDeleted(context.Background(), names); code != 0 {
+			f.b.log.Warn("committed offsets of deleted topics are still there", "topics", names,
+				"code", int16(code))
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millstream-io/millstream/core/controller"
+	"github.com/millstream-io/millstream/core/group"
+	"github.com/millstream-io/millstream/core/metadata"
+	"github.com/millstream-io/millstream/core/raft"
+	"github.com/millstream-io/millstream/core/replica"
+	"github.com/millstream-io/millstream/core/server"
+	"github.com/millstream-io/millstream/core/server/admin"
+	"github.com/millstream-io/millstream/core/storage"
+	"github.com/millstream-io/millstream/core/vnet"
+)
+
+// Open starts a broker. It returns when clients are served. A data directory that another process
+// uses is refused with that process's pid (vfs.ErrLocked).
+func Open(ctx context.Context, opts Options) (*Broker, error) {
+	opts.withDefaults()
+	if err := opts.validate(); err != nil {
+		return nil, fmt.Errorf("open broker: %w", err)
+	}
+	b := &Broker{opts: opts, log: opts.Logger, failed: make(chan struct{})}
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	b.stop = stop
+	if err := b.open(ctx, run); err != nil {
+		_ = b.close(ctx)
+		return nil, fmt.Errorf("open broker on %s: %w", opts.DataDir, err)
+	}
+	b.log.Info("broker is ready", "address", b.Addr(), "http", b.HTTPAddr(),
+		"node", opts.NodeID, "cluster", b.ClusterID(), "data", opts.DataDir)
+	return b, nil
+}
+
+// open starts the parts, lowest first. ctx bounds the start, run the life of the goroutines.
+func (b *Broker) open(ctx, run context.Context) error {
+	if err := b.openDirs(ctx, run); err != nil {
+		return err
+	}
+	if err := b.openController(ctx); err != nil {
+		return err
+	}
+	if err := b.listen(ctx); err != nil {
+		return err
+	}
+	if err := b.register(ctx); err != nil {
+		return err
+	}
+	if err := b.openReplicas(ctx); err != nil {
+		return err
+	}
+	if err := b.openServer(); err != nil {
+		return err
+	}
+	b.background.Go(func() { b.serve(run, b.listener) })
+	b.background.Go(func() { b.serve(run, b.pipe) })
+	return b.openAdmin()
+}
+
+func (b *Broker) dataPath() string { return filepath.Join(b.opts.DataDir, "data") }
+
+func (b *Broker) raftPath() string { return filepath.Join(b.opts.DataDir, "raft") }
+
+// openDirs opens the data directory, with the lock that keeps other processes out of both.
+func (b *Broker) openDirs(ctx, run context.Context) error {
+	data := b.dataPath()
+	if err := b.opts.FS.MkdirAll(data, 0o755); err != nil {
+		return fmt.Errorf("make data directory: %w", err)
+	}
+	static := metadata.NewImage(b.opts.NodeID, b.opts.Config)
+	millis := func(name string, fallback time.Duration) time.Duration {
+		ms := static.BrokerConfigInt(name, fallback.Milliseconds())
+		return time.Duration(ms) * time.Millisecond
+	}
+	var err error
+	b.dataDir, err = storage.OpenDir(ctx, storage.DirOptions{
+		FS: b.opts.FS, Path: data, NodeID: b.opts.NodeID, Logger: b.log, Now: b.opts.Now,
+		RetentionInterval:    millis("log.retention.check.interval.ms", 5*time.Minute),
+		CheckpointInterval:   millis("log.flush.offset.checkpoint.interval.ms", time.Minute),
+		ProducerIDExpiration: millis("producer.id.expiration.ms", 24*time.Hour),
+	})
+	if err != nil {
+		return err
+	}
+	b.raftDir, err = storage.OpenDir(ctx, storage.DirOptions{
+		FS: b.opts.FS, Path: b.raftPath(), NodeID: b.opts.NodeID,
+		ClusterID: b.dataDir.ClusterID(), Logger: b.log, Now: b.opts.Now,
+	})
+	if err != nil {
+		return err
+	}
+	for _, dir := range []*storage.Dir{b.raftDir, b.dataDir} {
+		b.background.Go(func() { b.fail(dir.Run(run)) })
+	}
+	return nil
+}
+
+// openController replays the metadata.
+func (b *Broker) openController(ctx context.Context) error {
+	log, err := raft.OpenLog(b.raftDir)
+	if err != nil {
+		return err
+	}
+	b.controller, err = controller.Open(ctx, controller.Options{
+		Raft: raft.Options{
+			FS: b.opts.FS, Dir: filepath.Join(b.raftPath(), "quorum"), Log: log, Now: b.opts.Now,
+		},
+		NodeID: b.opts.NodeID, ClusterID: b.dataDir.ClusterID(), Config: b.opts.Config,
+		Logger: b.log,
+	})
+	if err != nil {
+		return err
+	}
+	b.background.Go(func() {
+		<-b.controller.Done()
+		b.fail(b.controller.Err())
+	})
+	return nil
+}
+
+// listen takes the addresses, so that the broker can be registered with the real ones.
+func (b *Broker) listen(ctx context.Context) error {
+	var err error
+	if b.listener, err = b.opts.Net.Listen(ctx, b.opts.Listen); err != nil {
+		return fmt.Errorf("listen for Kafka clients: %w", err)
+	}
+	if b.opts.HTTPListen != "" {
+		if b.httpListener, err = b.opts.Net.Listen(ctx, b.opts.HTTPListen); err != nil {
+			return fmt.Errorf("listen for HTTP: %w", err)
+		}
+	}
+	b.local = vnet.NewPipe()
+	b.pipe, err = b.local.Listen(ctx, "broker:9092")
+	return err
+}
+
+// register tells the cluster where this broker is.
+func (b *Broker) register(ctx context.Context) error {
+	host, port, err := net.SplitHostPort(b.Addr())
+	if err != nil {
+		return fmt.Errorf("take the listener's address apart: %w", err)
+	}
+	number, err := strconv.ParseInt(port, 10, 32)
+	if err != nil {
+		return fmt.Errorf("take the listener's address apart: %w", err)
+	}
+	if b.opts.AdvertisedHost != "" {
+		host = b.opts.AdvertisedHost
+	} else if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		return fmt.Errorf("clients cannot connect to %s: set the advertised host", host)
+	}
+	_, err = b.controller.RegisterBroker(ctx, controller.Registration{
+		Broker: metadata.Broker{
+			ID: b.opts.NodeID, Host: host, Port: int32(number),
+			Rack: b.opts.Config["broker.rack"], DirectoryID: b.dataDir.DirectoryID(),
+		},
+		Clean: b.dataDir.WasClean(),
+	})
+	if err != nil {
+		return fmt.Errorf("register broker: %w", err)
+	}
+	return nil
+}
+
+// openReplicas makes the partitions and groups, and has them follow the metadata.
+func (b *Broker) openReplicas(ctx context.Context) error {
+	var err error
+	b.replicas, err = replica.New(replica.Options{
+		Dir: b.dataDir, NodeID: b.opts.NodeID, Logger: b.log,
+	})
+	if err != nil {
+		return err
+	}
+	image := b.controller.Image()
+	millis := func(name string) time.Duration {
+		return time.Duration(image.BrokerConfigInt(name, 0)) * time.Millisecond
+	}
+	b.groups, err = group.New(group.Options{
+		Log:                   &offsetsLog{replicas: b.replicas},
+		Logger:                b.log,
+		Now:                   b.opts.Now,
+		MinSessionTimeout:     millis("group.min.session.timeout.ms"),
+		MaxSessionTimeout:     millis("group.max.session.timeout.ms"),
+		InitialRebalanceDelay: orNever(millis("group.initial.rebalance.delay.ms")),
+		MaxSize:               int(image.BrokerConfigInt("group.max.size", 0)),
+		OffsetsRetention: time.Minute *
+			time.Duration(image.BrokerConfigInt("offsets.retention.minutes", 0)),
+		RetentionCheckInterval: millis("offsets.retention.check.interval.ms"),
+		CommitTimeout:          millis("offsets.commit.timeout.ms"),
+		OffsetMetadataMaxBytes: int(image.BrokerConfigInt("offset.metadata.max.bytes", 0)),
+	})
+	if err != nil {
+		return err
+	}
+	b.follow = newFollower(b)
+	if err := b.follow.start(); err != nil {
+		return err
+	}
+	_, err = b.replicas.QuarantineStrays(ctx)
+	return err
+}
+
+// orNever turns a delay of 0 into the negative one that group.Options takes for none.
+func orNever(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}
+
+func (b *Broker) openServer() error {
+	var err error
+	data := b.dataPath()
+	b.server, err = server.New(server.Options{
+		NodeID: b.opts.NodeID, Controller: b.controller, Replicas: b.replicas, Groups: b.groups,
+		Dir: b.dataDir, DirPath: data, Limits: b.opts.Limits, Logger: b.log,
+		FreeBytes: func() (uint64, error) { return b.opts.FS.Free(data) },
+	})
+	return err
+}
+
+// serve accepts clients until the broker closes.
+func (b *Broker) serve(ctx context.Context, l net.Listener) {
+	if err := b.server.Serve(ctx, l); b.ready() == nil {
+		b.fail(err)
+	}
+}
+
+// openAdmin starts the HTTP endpoints.
+func (b *Broker) openAdmin() error {
+	if b.httpListener == nil {
+		return nil
+	}
+	b.admin = admin.New(admin.Options{
+		Healthy: b.Err, Ready: b.ready, Logger: b.log,
+		Collectors: []prometheus.Collector{b.server.Collector(), newCollector(b)},
+	})
+	b.background.Go(func() {
+		if err := b.admin.Serve(b.httpListener); err != nil {
+			b.fail(err)
+		}
+	})
+	return nil
+}

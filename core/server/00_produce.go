@@ -1,0 +1,356 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/millstream-io/millstream/core/metadata"
+	"github.com/millstream-io/millstream/core/protocol"
+	"github.com/millstream-io/millstream/core/replica"
+	"github.com/millstream-io/millstream/core/storage"
+)
+
+// Produce (key 0), versions 3 to 13; 0 to 2 are advertised, not served (handlers.go).
+//
+//   - Batches are appended on the connection's reader, in the order of its requests, from the
+//     buffer they arrived in; the buffer is free again when the append returns.
+//   - acks=1 answers after the append, acks=-1 when the high watermark has passed the batch, by
+//     a waiter, acks=0 not at all; an error with acks=0 closes the connection.
+//   - A repeated batch is answered with its first offset, and waits like a new one.
+//   - Internal topics refuse clients other than Kafka's admin client.
+//   - Answers carry record errors (KIP-467) and the current leader (KIP-951).
+//
+// Known gaps: transactions. A transactional id is refused with INVALID_TXN_STATE.
+
+// Values of acks.
+const (
+	acksAll  = -1
+	acksNone = 0
+	acksOne  = 1
+)
+
+// produceOp is one Produce request on its way. It is pooled.
+type produceOp struct {
+	c    *conn
+	slot *slot
+	head protocol.Header
+	req  protocol.ProduceRequest
+	// topics, results and waits have the request's order; results and waits its partitions'.
+	topics  []produceTopic
+	results []protocol.ProduceResult
+	waits   []produceWait
+	start   time.Time
+
+	// pending counts the partitions whose high watermark has not passed yet, plus one until all
+	// waiters are registered.
+	pending atomic.Int32
+	// ended is set by whoever answers: the last waiter, the timer, or cancel.
+	ended atomic.Bool
+	// timer calls expire; it is made once per pooled operation.
+	timer *time.Timer
+	// onExpire and onAbandon are the methods as values, made once.
+	onExpire, onAbandon func()
+}
+
+// produceTopic is what the answer says about a topic.
+type produceTopic struct {
+	name       string
+	id         uuid.UUID
+	first, end int
+}
+
+// produceWait is a partition whose high watermark is waited for.
+type produceWait struct {
+	partition *replica.Partition // nil when there is nothing to wait for
+	offset    int64              // the high watermark that is wanted
+}
+
+var produceOps sync.Pool
+
+func takeProduceOp() *produceOp {
+	if op, ok := produceOps.Get().(*produceOp); ok {
+		return op
+	}
+	op := new(produceOp)
+	op.onExpire, op.onAbandon = op.expire, op.abandon
+	return op
+}
+
+// produce handles a Produce request on the reader goroutine.
+func (c *conn) produce(head protocol.Header, body []byte) error {
+	op := takeProduceOp()
+	op.c, op.head, op.start = c, head, time.Now()
+	op.head.ClientID = nil
+	if err := op.req.Decode(head.Version, body); err != nil {
+		return err
+	}
+	clientID := c.internClientID(head.ClientID)
+	acks := op.req.Acks
+	if acks != acksNone {
+		if op.slot = c.out.begin(); op.slot == nil {
+			return net.ErrClosed
+		}
+	}
+	op.append(clientID)
+	if acks == acksNone {
+		err := op.firstError()
+		op.recycle()
+		return err
+	}
+	if acks == acksAll {
+		if op.wait() {
+			return nil
+		}
+	}
+	op.finish(true)
+	return nil
+}
+
+// append appends every partition of the request.
+func (op *produceOp) append(clientID string) {
+	req := &op.req
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		topic := produceTopic{id: t.ID, first: len(op.results)}
+		for j := t.First; j < t.End; j++ {
+			op.appendPartition(t, &req.Partitions[j], clientID)
+			if p := op.waits[len(op.waits)-1].partition; p != nil && topic.name == "" {
+				topic.name = p.TopicPartition().Topic
+			}
+		}
+		topic.end = len(op.results)
+		if topic.name == "" && op.head.Version < 13 {
+			topic.name = string(t.Name)
+		}
+		op.topics = append(op.topics, topic)
+	}
+}
+
+// appendPartition appends one partition and records its result.
+func (op *produceOp) appendPartition(
+	t *protocol.ProduceTopic, in *protocol.ProducePartition, clientID string,
+) {
+	s := op.c.s
+	result := protocol.ProduceResult{
+		Index: in.Index, BaseOffset: -1, LogAppendTime: -1, LogStartOffset: -1,
+	}
+	var wait produceWait
+	p, err := op.resolve(t, in.Index, clientID)
+	if err == nil {
+		var done storage.AppendResult
+		done, err = p.Append(in.Records, replica.AppendOptions{Acks: op.req.Acks})
+		if err == nil {
+			result.BaseOffset = done.BaseOffset
+			result.LogAppendTime = done.LogAppendTime
+			result.LogStartOffset = done.LogStartOffset
+			wait = produceWait{partition: p, offset: done.LastOffset + 1}
+			s.metrics.produced.Add(int64(len(in.Records)))
+		}
+	}
+	if err != nil {
+		op.refuse(&result, t, err)
+	}
+	op.results = append(op.results, result)
+	op.waits = append(op.waits, wait)
+}
+
+// resolve finds the partition and checks what does not depend on the records.
+func (op *produceOp) resolve(
+	t *protocol.ProduceTopic, index int32, clientID string,
+) (*replica.Partition, error) {
+	if a := op.req.Acks; a != acksAll && a != acksNone && a != acksOne {
+		return nil, kerr.InvalidRequiredAcks
+	}
+	if op.req.TransactionalID != nil {
+		return nil, storage.ErrTransactionsUnsupported
+	}
+	p, err := op.c.s.partition(t.Name, t.ID, op.head.Version >= 13, index)
+	if err != nil {
+		return nil, err
+	}
+	if metadata.IsInternalTopic(p.TopicPartition().Topic) && clientID != adminClientID {
+		return nil, kerr.InvalidTopicException
+	}
+	return p, nil
+}
+
+// refuse records why a partition's records were not taken.
+func (op *produceOp) refuse(r *protocol.ProduceResult, t *protocol.ProduceTopic, err error) {
+	r.ErrorCode = errorCode(err)
+	r.ErrorMessage = err.Error()
+	var records *storage.RecordsError
+	if errors.As(err, &records) {
+		for _, re := range records.Records {
+			r.RecordErrors = append(r.RecordErrors, protocol.RecordError{
+				BatchIndex: int32(re.Index), Message: re.Message,
+			})
+		}
+	}
+	if wantsLeader(r.ErrorCode) {
+		r.Leader = op.c.s.currentLeader(string(t.Name), t.ID, r.Index)
+	}
+	if r.ErrorCode == kerr.UnknownServerError.Code {
+		op.c.s.log.Error("cannot append", "topic", string(t.Name), "partition", r.Index,
+			"error", err.Error())
+	}
+}
+
+// wait registers for the high watermarks. It reports false when all have passed already.
+func (op *produceOp) wait() bool {
+	op.pending.Store(1)
+	for i := range op.waits {
+		w := &op.waits[i]
+		if w.partition == nil {
+			continue
+		}
+		op.pending.Add(1)
+		if !w.partition.WaitCommitted(w.offset, op) {
+			op.checkCommitted(i, w.partition)
+			op.pending.Add(-1)
+		}
+	}
+	if op.pending.Load() == 1 {
+		return false
+	}
+	op.c.s.waits.Add(1)
+	// The slot is parked before anything can end the wait but that itself.
+	if !op.c.out.park(op.slot, op.onAbandon) {
+		op.abandon()
+	}
+	timeout := time.Duration(max(op.req.TimeoutMillis, 0)) * time.Millisecond
+	if op.timer == nil {
+		op.timer = time.AfterFunc(timeout, op.onExpire)
+	} else {
+		op.timer.Reset(timeout)
+	}
+	// From the last decrement on the operation may be answered and reused.
+	op.Wake()
+	return true
+}
+
+// Wake implements replica.Waiter: one more partition is where it should be.
+func (op *produceOp) Wake() {
+	if op.pending.Add(-1) != 0 || !op.ended.CompareAndSwap(false, true) {
+		return
+	}
+	defer op.c.s.waits.Done()
+	reusable := op.timer.Stop()
+	for i := range op.waits {
+		if p := op.waits[i].partition; p != nil {
+			op.checkCommitted(i, p)
+		}
+	}
+	op.answer(false)
+	if reusable {
+		op.recycle()
+	}
+}
+
+// checkCommitted turns a result into an error if its partition stopped serving meanwhile.
+func (op *produceOp) checkCommitted(i int, p *replica.Partition) {
+	if err := p.Err(); err != nil && p.HighWatermark() < op.waits[i].offset {
+		op.fail(i, errorCode(err))
+	}
+}
+
+// fail replaces a result by an error.
+func (op *produceOp) fail(i int, code int16) {
+	r := &op.results[i]
+	*r = protocol.ProduceResult{
+		Index: r.Index, ErrorCode: code, BaseOffset: -1, LogAppendTime: -1, LogStartOffset: -1,
+	}
+}
+
+// expire answers when the client's timeout has passed: REQUEST_TIMED_OUT for what is not there.
+func (op *produceOp) expire() { op.giveUp(kerr.RequestTimedOut.Code) }
+
+// abandon ends the wait because the connection or the server closes.
+func (op *produceOp) abandon() { op.giveUp(kerr.RequestTimedOut.Code) }
+
+// giveUp answers early. The operation is not reused: a waiter may still call Wake.
+func (op *produceOp) giveUp(code int16) {
+	if !op.ended.CompareAndSwap(false, true) {
+		return
+	}
+	defer op.c.s.waits.Done()
+	for i := range op.waits {
+		p := op.waits[i].partition
+		if p == nil {
+			continue
+		}
+		p.Forget(op)
+		if p.HighWatermark() < op.waits[i].offset {
+			op.fail(i, code)
+		}
+	}
+	op.answer(false)
+}
+
+// finish answers on the reader goroutine.
+func (op *produceOp) finish(deferWrite bool) {
+	op.answer(deferWrite)
+	op.recycle()
+}
+
+// answer encodes the results and completes the slot.
+func (op *produceOp) answer(deferWrite bool) {
+	c, version := op.c, op.head.Version
+	buf := takeBuffer(firstBufferBytes)
+	b := protocol.AppendResponseHeader(
+		(*buf)[:0], op.head.Key, op.head.CorrelationID, version >= 9)
+	b = protocol.AppendProduceTopics(b, version, len(op.topics))
+	var nodes []protocol.Endpoint
+	for i := range op.topics {
+		t := &op.topics[i]
+		b = protocol.AppendProduceTopic(b, version, t.name, t.id, t.end-t.first)
+		for j := t.first; j < t.end; j++ {
+			r := &op.results[j]
+			if r.Leader != nil {
+				nodes = c.s.addEndpoint(nodes, r.Leader.ID)
+			}
+			b = protocol.AppendProducePartition(b, version, r)
+		}
+		b = protocol.AppendTopicEnd(b, version >= 9)
+	}
+	b = protocol.AppendProduceEnd(b, version, 0, nodes)
+	protocol.FinishFrame(b, 0, 0)
+	*buf = b
+	c.s.metrics.handled(op.head.Key, time.Since(op.start))
+	c.out.finish(op.slot, answer{bytes: buf}, deferWrite)
+}
+
+// firstError returns the error that closes a connection that asked for no answers.
+func (op *produceOp) firstError() error {
+	op.c.s.metrics.handled(op.head.Key, time.Since(op.start))
+	for i := range op.results {
+		if r := &op.results[i]; r.ErrorCode != 0 {
+			return fmt.Errorf("produce with acks=0 to partition %d: error %d: %s",
+				r.Index, r.ErrorCode, r.ErrorMessage)
+		}
+	}
+	return nil
+}
+
+// recycle gives the operation back to the pool. Nobody else may know it any more.
+func (op *produceOp) recycle() {
+	clear(op.topics)
+	clear(op.results)
+	clear(op.waits)
+	op.topics, op.results, op.waits = op.topics[:0], op.results[:0], op.waits[:0]
+	op.c, op.slot = nil, nil
+	op.pending.Store(0)
+	op.ended.Store(false)
+	if cap(op.results) <= maxPooledPartitions {
+		produceOps.Put(op)
+	}
+}
+
+// maxPooledPartitions bounds the size of the operations that are kept for reuse.
+const maxPooledPartitions = 4096

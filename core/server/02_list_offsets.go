@@ -1,0 +1,120 @@
+package server
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/millstream-io/millstream/core/replica"
+)
+
+// ListOffsets (key 2), versions 1 to 11.
+//
+//   - A timestamp finds the first record at or after it, below the high watermark; none is offset
+//     -1, timestamp -1, epoch -1 and no error.
+//   - Specials: -2 earliest, -1 latest, -3 largest timestamp (version 7, KIP-734), -4 earliest
+//     local (8), -5 latest tiered (9), -6 earliest pending upload (11). There is no tiered
+//     storage, so -4 is -2, and -5 and -6 find nothing.
+//   - A special that the version does not know is UNSUPPORTED_VERSION.
+//
+// Known gap: isolation level read_committed is the same as read_uncommitted: no transactions.
+
+// Special timestamps.
+const (
+	offsetLatest         = -1
+	offsetEarliest       = -2
+	offsetMaxTimestamp   = -3
+	offsetEarliestLocal  = -4
+	offsetLatestTiered   = -5
+	offsetPendingUpload  = -6
+	lowestSpecialOffset  = offsetPendingUpload
+	noTimestamp          = int64(-1)
+	noOffset             = int64(-1)
+	noLeaderEpoch        = int32(-1)
+	versionMaxTimestamp  = 7
+	versionEarliestLocal = 8
+	versionLatestTiered  = 9
+	versionPendingUpload = 11
+)
+
+func (s *Server) listOffsets(_ context.Context, r *request) (kmsg.Response, error) {
+	req := r.message.(*kmsg.ListOffsetsRequest)
+	resp := response[*kmsg.ListOffsetsResponse](r)
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		topic := kmsg.NewListOffsetsResponseTopic()
+		topic.Topic = t.Topic
+		for j := range t.Partitions {
+			topic.Partitions = append(topic.Partitions,
+				s.listOffset(t.Topic, &t.Partitions[j], r.version))
+		}
+		resp.Topics = append(resp.Topics, topic)
+	}
+	return resp, nil
+}
+
+// listOffset answers for one partition.
+func (s *Server) listOffset(
+	topic string, in *kmsg.ListOffsetsRequestTopicPartition, version int16,
+) kmsg.ListOffsetsResponseTopicPartition {
+	out := kmsg.NewListOffsetsResponseTopicPartition()
+	out.Partition = in.Partition
+	out.Timestamp, out.Offset, out.LeaderEpoch = noTimestamp, noOffset, noLeaderEpoch
+	if !specialKnown(in.Timestamp, version) {
+		out.ErrorCode = kerr.UnsupportedVersion.Code
+		return out
+	}
+	p, err := s.partition([]byte(topic), uuid.Nil, false, in.Partition)
+	if err == nil {
+		err = p.CheckEpoch(in.CurrentLeaderEpoch)
+	}
+	if err == nil {
+		err = findOffset(p, in.Timestamp, &out)
+	}
+	if err != nil {
+		out.ErrorCode = errorCode(err)
+	}
+	return out
+}
+
+// specialKnown tells whether a version knows the special timestamp ts; times are always known.
+func specialKnown(ts int64, version int16) bool {
+	switch ts {
+	case offsetMaxTimestamp:
+		return version >= versionMaxTimestamp
+	case offsetEarliestLocal:
+		return version >= versionEarliestLocal
+	case offsetLatestTiered:
+		return version >= versionLatestTiered
+	case offsetPendingUpload:
+		return version >= versionPendingUpload
+	}
+	return ts > lowestSpecialOffset
+}
+
+// findOffset looks ts up in p.
+func findOffset(p *replica.Partition, ts int64, out *kmsg.ListOffsetsResponseTopicPartition) error {
+	switch ts {
+	case offsetLatest:
+		out.Offset, out.LeaderEpoch = p.HighWatermark(), p.LeaderEpoch()
+	case offsetEarliest, offsetEarliestLocal:
+		out.Offset, out.LeaderEpoch = p.StartOffset(), p.EpochOf(p.StartOffset())
+	case offsetLatestTiered, offsetPendingUpload:
+	default:
+		var found bool
+		var at replica.Timestamped
+		var err error
+		if ts == offsetMaxTimestamp {
+			at, found, err = p.MaxTimestamp()
+		} else {
+			at, found, err = p.OffsetForTimestamp(ts)
+		}
+		if err != nil || !found {
+			return err
+		}
+		out.Timestamp, out.Offset, out.LeaderEpoch = at.Timestamp, at.Offset, at.LeaderEpoch
+	}
+	return nil
+}

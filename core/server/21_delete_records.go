@@ -1,0 +1,52 @@
+package server
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// DeleteRecords (key 21), versions 0 to 2.
+//
+//   - Moves the start of the log; -1 is the high watermark, beyond it OFFSET_OUT_OF_RANGE, below
+//     the start nothing changes and that is fine.
+
+func (s *Server) deleteRecords(_ context.Context, r *request) (kmsg.Response, error) {
+	req := r.message.(*kmsg.DeleteRecordsRequest)
+	resp := response[*kmsg.DeleteRecordsResponse](r)
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		topic := kmsg.NewDeleteRecordsResponseTopic()
+		topic.Topic = t.Topic
+		for j := range t.Partitions {
+			in := &t.Partitions[j]
+			out := kmsg.NewDeleteRecordsResponseTopicPartition()
+			out.Partition, out.LowWatermark = in.Partition, -1
+			low, err := s.deleteBefore(t.Topic, in.Partition, in.Offset)
+			if err != nil {
+				out.ErrorCode = errorCode(err)
+			} else {
+				out.LowWatermark = low
+			}
+			topic.Partitions = append(topic.Partitions, out)
+		}
+		resp.Topics = append(resp.Topics, topic)
+	}
+	return resp, nil
+}
+
+// deleteBefore moves the start of a partition and returns where it is.
+func (s *Server) deleteBefore(topic string, index int32, offset int64) (int64, error) {
+	p, err := s.partition([]byte(topic), uuid.Nil, false, index)
+	if err != nil {
+		return -1, err
+	}
+	if offset == -1 {
+		offset = p.HighWatermark()
+	}
+	if err := p.DeleteRecords(offset); err != nil {
+		return -1, err
+	}
+	return p.StartOffset(), nil
+}

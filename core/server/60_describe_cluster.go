@@ -1,0 +1,40 @@
+package server
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// DescribeCluster (key 60), versions 0 to 2.
+//
+//   - Endpoint type 1 (version 1, KIP-919) lists the brokers. Type 2, controllers, is refused:
+//     controllers have no listener of their own.
+//   - No broker is fenced (version 2, KIP-1073): a broker that is not there is not listed.
+
+// endpointBrokers is the endpoint type of brokers.
+const endpointBrokers = 1
+
+func (s *Server) describeCluster(_ context.Context, r *request) (kmsg.Response, error) {
+	req := r.message.(*kmsg.DescribeClusterRequest)
+	resp := response[*kmsg.DescribeClusterResponse](r)
+	resp.EndpointType = endpointBrokers
+	if r.version >= 1 && req.EndpointType != endpointBrokers {
+		message := "only brokers (endpoint type 1) can be described here"
+		resp.ErrorCode, resp.ErrorMessage = kerr.UnsupportedEndpointType.Code, &message
+		resp.EndpointType = req.EndpointType
+		return resp, nil
+	}
+	image := s.image()
+	resp.ClusterID, resp.ControllerID = image.ClusterID(), s.nodeID
+	for _, b := range image.Brokers() {
+		broker := kmsg.NewDescribeClusterResponseBroker()
+		broker.NodeID, broker.Host, broker.Port = b.ID, b.Host, b.Port
+		if b.Rack != "" {
+			broker.Rack = &b.Rack
+		}
+		resp.Brokers = append(resp.Brokers, broker)
+	}
+	return resp, nil
+}

@@ -1,0 +1,67 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/millstream-io/millstream/core/server/admin"
+	"github.com/millstream-io/millstream/core/vnet"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestEndpoints(t *testing.T) {
+	ctx := context.Background()
+	network := vnet.NewPipe()
+	l, err := network.Listen(ctx, "host:80")
+	require.NoError(t, err)
+	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "millstream_test_total"})
+	counter.Add(42)
+	var ready error = errors.New("still replaying the log")
+	s := admin.New(admin.Options{
+		Ready:      func() error { return ready },
+		Collectors: []prometheus.Collector{counter},
+	})
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+
+	transport := &http.Transport{DisableKeepAlives: true}
+	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return network.Dial(ctx, "host:80")
+	}
+	client := &http.Client{Transport: transport}
+	get := func(path string) (int, string) {
+		resp, err := client.Get("http://host" + path)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return resp.StatusCode, string(body)
+	}
+	code, body := get("/healthz")
+	require.Equal(t, 200, code)
+	require.Equal(t, "ok\n", body)
+	code, body = get("/readyz")
+	require.Equal(t, 503, code)
+	require.Equal(t, "still replaying the log\n", body)
+	ready = nil
+	code, _ = get("/readyz")
+	require.Equal(t, 200, code)
+	code, body = get("/metrics")
+	require.Equal(t, 200, code)
+	require.Contains(t, body, "millstream_test_total 42")
+	require.Contains(t, body, "go_goroutines")
+	code, _ = get("/else")
+	require.Equal(t, 404, code)
+
+	require.NoError(t, s.Close(ctx))
+	require.NoError(t, <-served)
+}

@@ -1,0 +1,12 @@
+// Package admin serves the broker's HTTP endpoints: /healthz, /readyz and /metrics.
+//
+// # Path
+//
+//	GET /healthz  200 while the process serves its purpose at all, 503 once the disk has failed
+//	GET /readyz   200 when clients are served, 503 with the reason before, and while draining
+//	GET /metrics  Prometheus's text format: the collectors of the broker and of the Go runtime
+//
+// # Goroutines
+//
+// Serve runs on its caller's; net/http starts one per connection, which Close joins.
+package admin

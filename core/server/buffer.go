@@ -1,0 +1,75 @@
+package server
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// Sizes of pooled buffers. A frame takes the smallest that holds it; a frame larger than the
+// largest grows as its bytes arrive and is left to the garbage collector.
+const (
+	firstBufferBytes = 4 << 10  // reader of a connection that has not sent a valid request yet
+	readBufferBytes  = 64 << 10 // reader of a connection that has
+	largeBufferBytes = 4 << 20  // most that a length field alone can claim
+)
+
+// bufferClasses are the sizes kept in pools, ascending.
+var bufferClasses = [...]int{firstBufferBytes, readBufferBytes, 256 << 10, 1 << 20, largeBufferBytes}
+
+var bufferPools [len(bufferClasses)]sync.Pool
+
+// takeBuffer returns a buffer of at least n bytes; its length is its capacity.
+func takeBuffer(n int) *[]byte {
+	for i, size := range bufferClasses {
+		if n > size {
+			continue
+		}
+		if b, ok := bufferPools[i].Get().(*[]byte); ok {
+			return b
+		}
+		b := make([]byte, size)
+		return &b
+	}
+	b := make([]byte, n)
+	return &b
+}
+
+// giveBuffer returns a buffer taken by takeBuffer; nil is ignored.
+func giveBuffer(b *[]byte) {
+	if b == nil {
+		return
+	}
+	for i, size := range bufferClasses {
+		if cap(*b) == size {
+			*b = (*b)[:size]
+			bufferPools[i].Put(b)
+			return
+		}
+	}
+}
+
+// budget bounds the memory that requests in flight take together. Who wants more than is left
+// waits for its turn: its connection is not read meanwhile.
+type budget struct {
+	total int64
+	sem   *semaphore.Weighted
+}
+
+func newBudget(total int64) *budget {
+	return &budget{total: total, sem: semaphore.NewWeighted(total)}
+}
+
+// acquire takes n bytes, or all there are if n is more, and returns what it took.
+func (b *budget) acquire(ctx context.Context, n int) (int64, error) {
+	take := min(int64(n), b.total)
+	return take, b.sem.Acquire(ctx, take)
+}
+
+// release gives back what acquire returned.
+func (b *budget) release(n int64) {
+	if n > 0 {
+		b.sem.Release(n)
+	}
+}

@@ -1,0 +1,263 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/millstream-io/millstream/core/protocol"
+)
+
+// conn is one client connection. Its reader goroutine owns every field that is not a queue.
+type conn struct {
+	s *Server
+	// raw is the socket or in-memory pipe.
+	raw net.Conn
+	// host is the peer's address without its port.
+	host string
+	// inMemory tells that the client is in this process.
+	inMemory bool
+	// in cuts the input into frames.
+	in frameReader
+	// out queues the answers.
+	out answerQueue
+	// valid tells that a request was understood; before that the client gets little memory.
+	valid bool
+	// clientID is the last client id seen, kept so that it is copied once.
+	clientID string
+	// ctx ends when the connection closes.
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	closeOnce sync.Once
+	// draining tells the reader to take no further request.
+	draining atomic.Bool
+	// reason is why the connection was closed by this side.
+	reason atomic.Pointer[error]
+}
+
+func (s *Server) newConn(ctx context.Context, raw net.Conn) *conn {
+	c := &conn{s: s, raw: raw, inMemory: raw.RemoteAddr().Network() != "tcp"}
+	c.host = raw.RemoteAddr().String()
+	if host, _, err := net.SplitHostPort(c.host); err == nil {
+		c.host = host
+	}
+	c.ctx, c.cancel = context.WithCancel(ctx)
+	limits := &s.opts.Limits
+	c.in = frameReader{
+		conn: raw, readers: s.readers, memory: s.memory, limitOf: limits.frame,
+		idle: limits.IdleTimeout, step: limits.StepTimeout,
+	}
+	c.out.w = &answerWriter{
+		conn: raw, step: limits.StepTimeout, written: s.metrics.sent, files: canSendfile(raw),
+	}
+	c.out.broken = c.close
+	c.out.writers = &s.writers
+	c.out.mu.notFull = sync.NewCond(&c.out.mu)
+	return c
+}
+
+// canSendfile tells whether the kernel can copy a file to raw.
+func canSendfile(raw net.Conn) bool {
+	_, ok := raw.(*net.TCPConn)
+	return ok && runtime.GOOS == "linux"
+}
+
+// serve reads requests until the connection ends.
+func (c *conn) serve() {
+	err := c.read()
+	c.in.close()
+	if c.draining.Load() && err == nil {
+		c.out.cancelParked()
+		select {
+		case <-c.out.drained():
+		case <-c.ctx.Done():
+		}
+	}
+	c.close(err)
+	c.logEnd()
+}
+
+// read takes requests one after the other. A nil error means that the client left, or that the
+// connection drains.
+func (c *conn) read() error {
+	for {
+		if !c.in.buffered() {
+			c.out.flush()
+		}
+		if c.draining.Load() {
+			return nil
+		}
+		limit, buffer := c.s.opts.Limits.RequestBytes, readBufferBytes
+		if !c.valid {
+			limit, buffer = c.s.opts.Limits.FirstRequestBytes, firstBufferBytes
+		}
+		frame, err := c.in.next(c.ctx, limit, buffer)
+		if err != nil {
+			if c.readAgain(err) {
+				continue
+			}
+			if c.draining.Load() || errors.Is(err, io.EOF) || c.ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		c.s.metrics.received(len(frame) + 4)
+		if err := c.dispatch(frame); err != nil {
+			return err
+		}
+	}
+}
+
+// readAgain reports whether err is the idle limit of a client that waits for an answer.
+func (c *conn) readAgain(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout() && !errors.Is(err, errSlowClient) &&
+		c.out.pending() > 0 && !c.draining.Load()
+}
+
+// dispatch handles one frame. An error closes the connection.
+func (c *conn) dispatch(frame []byte) (err error) {
+	head, body, err := protocol.ParseHeader(frame, c.s.flexible)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = c.panicked(head, p)
+		}
+	}()
+	h, ok := c.s.table.find(head.Key)
+	if !ok || head.Version < h.served || head.Version > h.max {
+		if head.Key != protocol.KeyApiVersions || head.Version < 0 {
+			return fmt.Errorf("api key %d version %d: %w",
+				head.Key, head.Version, protocol.ErrUnsupported)
+		}
+		// KIP-511: answered in version 0, so that the client can choose again.
+		c.valid = true
+		return c.answerNow(head, false, unsupportedApiVersions(h))
+	}
+	c.s.metrics.request(head.Key)
+	switch head.Key {
+	case protocol.KeyProduce:
+		err = c.produce(head, body)
+	case protocol.KeyFetch:
+		err = c.fetch(head, body)
+	default:
+		err = c.control(h, head, body)
+	}
+	if err == nil {
+		c.valid = true
+	}
+	return err
+}
+
+// panicked reports a handler that failed in a way that it must not.
+func (c *conn) panicked(head protocol.Header, p any) error {
+	c.s.metrics.panics.Add(1)
+	c.s.log.Error("request handler panicked; closing the connection",
+		"api", protocol.KeyName(head.Key), "version", head.Version, "client", c.host,
+		"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	return fmt.Errorf("handle %s v%d: panic", protocol.KeyName(head.Key), head.Version)
+}
+
+// control handles a request that is answered before the next one is read.
+func (c *conn) control(h handler, head protocol.Header, body []byte) error {
+	start := time.Now()
+	clientID := c.internClientID(head.ClientID)
+	// kmsg aliases bytes: the copy lets handlers keep them and the buffer go.
+	body = append(make([]byte, 0, len(body)), body...)
+	c.in.drained()
+	message, err := protocol.DecodeRequest(head.Key, head.Version, body)
+	if err != nil {
+		return err
+	}
+	slot := c.out.begin()
+	if slot == nil {
+		return net.ErrClosed
+	}
+	c.out.flush()
+	resp, err := h.handle(c.s, c.ctx, &request{
+		message: message, version: head.Version, clientID: clientID,
+		clientHost: c.host, inMemory: c.inMemory,
+	})
+	if err != nil {
+		c.out.finish(slot, answer{err: err}, true)
+		return fmt.Errorf("handle %s v%d: %w", protocol.KeyName(head.Key), head.Version, err)
+	}
+	resp.SetVersion(head.Version)
+	c.out.finish(slot, c.frame(head, resp.IsFlexible(), resp), true)
+	c.s.metrics.handled(head.Key, time.Since(start))
+	return nil
+}
+
+// encoder is a response body.
+type encoder interface{ AppendTo(dst []byte) []byte }
+
+// frame encodes a response.
+func (c *conn) frame(head protocol.Header, flexible bool, body encoder) answer {
+	buf := takeBuffer(firstBufferBytes)
+	b := protocol.AppendResponseHeader((*buf)[:0], head.Key, head.CorrelationID, flexible)
+	b = body.AppendTo(b)
+	protocol.FinishFrame(b, 0, 0)
+	*buf = b
+	return answer{bytes: buf}
+}
+
+// answerNow queues an answer made on the spot.
+func (c *conn) answerNow(head protocol.Header, flexible bool, body encoder) error {
+	slot := c.out.begin()
+	if slot == nil {
+		return net.ErrClosed
+	}
+	c.out.finish(slot, c.frame(head, flexible, body), true)
+	return nil
+}
+
+// internClientID returns id as a string, copied only when it changes.
+func (c *conn) internClientID(id []byte) string {
+	if c.clientID != string(id) {
+		c.clientID = string(id)
+	}
+	return c.clientID
+}
+
+// drain lets the requests that were read be answered, takes no further ones and then closes.
+func (c *conn) drain() {
+	c.draining.Store(true)
+	_ = c.raw.SetReadDeadline(time.Unix(1, 0))
+	c.out.cancelParked()
+}
+
+// close ends the connection; it may be called by anyone, several times. A nil error is a normal
+// end.
+func (c *conn) close(err error) {
+	c.closeOnce.Do(func() {
+		if err != nil {
+			c.reason.Store(&err)
+		}
+		c.cancel()
+		_ = c.raw.Close()
+		c.out.close()
+	})
+}
+
+// logEnd says why this side closed the connection, unless that is the client's normal doing.
+func (c *conn) logEnd() {
+	reason := c.reason.Load()
+	if reason == nil || errors.Is(*reason, net.ErrClosed) {
+		return
+	}
+	c.s.metrics.badConns.Add(1)
+	if c.s.complaints.allow() {
+		c.s.log.Warn("closed a connection", "client", c.host, "client_id", c.clientID,
+			"reason", (*reason).Error())
+	}
+}

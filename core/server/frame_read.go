@@ -1,0 +1,266 @@
+package server
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// Errors that end a connection.
+var (
+	// errFrameSize tells that a length field is negative, too small or over the limit.
+	errFrameSize = errors.New("bad frame size")
+	// errSlowClient tells that a frame did not arrive, or an answer was not read, in time.
+	errSlowClient = errors.New("client too slow")
+)
+
+// minFrameBytes is the smallest request: a header with a null client id.
+const minFrameBytes = 10
+
+// frameReader cuts the byte stream of one connection into frames. While it is parked between
+// frames it holds no buffer. It belongs to the connection's reader goroutine.
+type frameReader struct {
+	conn net.Conn
+	// readers bounds the read buffers of all connections, memory their large frames. Whoever
+	// waits for memory may hold a part of readers, never the other way round, and whoever holds
+	// memory waits for nothing but its own bytes: so they cannot wait for each other.
+	readers, memory *budget
+	// limitOf bounds a frame by its api key and says how much memory its bytes will cost.
+	limitOf func(key int16) (limit, cost int)
+	// idle bounds the wait for the first byte of a frame, step the wait for each further part.
+	idle, step time.Duration
+
+	// buf holds unread bytes in [r, w); nil when parked.
+	buf   *[]byte
+	r, w  int
+	held  int64 // budget held for buf
+	large *[]byte
+	// largeHeld is the budget held for large.
+	largeHeld int64
+	// size is where the length field is read while no buffer is held.
+	size [4]byte
+	// deadline is the read deadline that is set; zero when none is.
+	deadline time.Time
+}
+
+// next returns the next frame without its length field. It is valid until the next call. limit
+// bounds its size, bufferBytes the buffer to read with. io.EOF means that the peer closed between
+// two frames.
+func (f *frameReader) next(ctx context.Context, limit, bufferBytes int) ([]byte, error) {
+	f.dropLarge()
+	size, err := f.nextSize(ctx, bufferBytes)
+	if err != nil {
+		return nil, err
+	}
+	if size < minFrameBytes || size > limit {
+		return nil, fmt.Errorf("read frame of %d bytes, allowed are %d to %d: %w",
+			size, minFrameBytes, limit, errFrameSize)
+	}
+	if size > len(*f.buf) {
+		return f.nextLarge(ctx, size)
+	}
+	if err := f.fill(size); err != nil {
+		return nil, err
+	}
+	frame := (*f.buf)[f.r : f.r+size : f.r+size]
+	f.r += size
+	return frame, nil
+}
+
+// buffered reports whether the next frame is already here completely.
+func (f *frameReader) buffered() bool {
+	if f.w-f.r < 4 {
+		return false
+	}
+	size := int32(binary.BigEndian.Uint32((*f.buf)[f.r:]))
+	return size >= 0 && int(size) <= f.w-f.r-4
+}
+
+// nextSize reads a length field, parked without a buffer if nothing is buffered.
+func (f *frameReader) nextSize(ctx context.Context, bufferBytes int) (int, error) {
+	if f.r == f.w {
+		f.park()
+		if err := f.await(); err != nil {
+			return 0, err
+		}
+		var err error
+		if f.held, err = f.readers.acquire(ctx, bufferBytes); err != nil {
+			f.held = 0
+			return 0, err
+		}
+		f.buf = takeBuffer(bufferBytes)
+		f.r, f.w = 0, 0
+		return int(int32(binary.BigEndian.Uint32(f.size[:]))), nil
+	}
+	if err := f.fill(4); err != nil {
+		return 0, err
+	}
+	size := int(int32(binary.BigEndian.Uint32((*f.buf)[f.r:])))
+	f.r += 4
+	return size, nil
+}
+
+// await reads the length field into f.size: any time may pass before its first byte, little
+// between that and the last.
+func (f *frameReader) await() error {
+	f.extend(f.idle)
+	n, err := f.conn.Read(f.size[:])
+	if n == 0 && err != nil {
+		return err
+	}
+	for n < len(f.size) {
+		f.extendNow(f.step)
+		m, err := f.conn.Read(f.size[n:])
+		if n += m; m == 0 && err != nil {
+			return midFrame(err)
+		}
+	}
+	return nil
+}
+
+// park gives the buffer back; nothing may be buffered.
+func (f *frameReader) park() {
+	if f.buf == nil {
+		return
+	}
+	giveBuffer(f.buf)
+	f.buf = nil
+	f.readers.release(f.held)
+	f.r, f.w, f.held = 0, 0, 0
+}
+
+// drained gives the buffer back if nothing is buffered. The frame returned last is not valid any
+// more.
+func (f *frameReader) drained() {
+	if f.r == f.w {
+		f.park()
+	}
+	f.dropLarge()
+}
+
+// fill reads until n bytes are buffered. n fits in the buffer.
+func (f *frameReader) fill(n int) error {
+	b := *f.buf
+	if f.w-f.r >= n {
+		return nil
+	}
+	if len(b)-f.r < n {
+		copy(b, b[f.r:f.w])
+		f.r, f.w = 0, f.w-f.r
+	}
+	for f.w-f.r < n {
+		f.extend(f.step)
+		m, err := f.conn.Read(b[f.w:])
+		if f.w += m; m == 0 && err != nil {
+			return midFrame(err)
+		}
+	}
+	return nil
+}
+
+// nextLarge reads a frame that does not fit in the buffer. A buffer for it is claimed only when
+// the first part of it has arrived, and one beyond largeBufferBytes when that many have, so that
+// a length field alone costs little.
+func (f *frameReader) nextLarge(ctx context.Context, size int) ([]byte, error) {
+	if err := f.fill(len(*f.buf)); err != nil {
+		return nil, err
+	}
+	limit, cost := f.limitOf(int16(binary.BigEndian.Uint16((*f.buf)[f.r:])))
+	if size > limit {
+		return nil, fmt.Errorf("read frame of %d bytes, allowed for its api key are %d: %w",
+			size, limit, errFrameSize)
+	}
+	have := 0
+	for have < size {
+		room := size
+		if have == 0 {
+			room = min(size, largeBufferBytes)
+		}
+		f.memory.release(f.largeHeld)
+		var err error
+		if f.largeHeld, err = f.memory.acquire(ctx, room*cost); err != nil {
+			f.largeHeld = 0
+			return nil, err
+		}
+		grown := takeBuffer(room)
+		if have == 0 {
+			have = copy(*grown, (*f.buf)[f.r:f.w])
+			f.r, f.w = 0, 0
+		} else {
+			copy(*grown, (*f.large)[:have])
+			giveBuffer(f.large)
+		}
+		f.large = grown
+		if err := f.fillLarge(have, room); err != nil {
+			return nil, err
+		}
+		have = room
+	}
+	return (*f.large)[:size:size], nil
+}
+
+// fillLarge reads [have, end) of a large frame, a part at a time so that the deadline measures
+// progress.
+func (f *frameReader) fillLarge(have, end int) error {
+	b := *f.large
+	for have < end {
+		f.extend(f.step)
+		n, err := f.conn.Read(b[have:min(end, have+1<<20)])
+		if have += n; n == 0 && err != nil {
+			return midFrame(err)
+		}
+	}
+	return nil
+}
+
+// dropLarge gives the buffer of a large frame back.
+func (f *frameReader) dropLarge() {
+	if f.large == nil {
+		return
+	}
+	giveBuffer(f.large)
+	f.large = nil
+	f.memory.release(f.largeHeld)
+	f.largeHeld = 0
+}
+
+// close gives everything back.
+func (f *frameReader) close() {
+	f.r, f.w = 0, 0
+	f.park()
+	f.dropLarge()
+}
+
+// extend moves the read deadline to span from now, unless the one that is set is close to it:
+// setting one costs more than reading the clock.
+func (f *frameReader) extend(span time.Duration) {
+	now := time.Now()
+	left := f.deadline.Sub(now)
+	if left > span-span/8 && left <= span {
+		return
+	}
+	f.deadline = now.Add(span)
+	_ = f.conn.SetReadDeadline(f.deadline)
+}
+
+// extendNow moves the read deadline to span from now.
+func (f *frameReader) extendNow(span time.Duration) {
+	f.deadline = time.Now().Add(span)
+	_ = f.conn.SetReadDeadline(f.deadline)
+}
+
+// midFrame makes an error of reading inside a frame distinct from one between frames.
+func midFrame(err error) error {
+	var timeout net.Error
+	switch {
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("read frame: %w", io.ErrUnexpectedEOF)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Errorf("read frame: %w", errSlowClient)
+	}
+	return fmt.Errorf("read frame: %w", err)
+}

@@ -1,0 +1,66 @@
+package server
+
+import (
+	"unsafe"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/millstream-io/millstream/core/metadata"
+	"github.com/millstream-io/millstream/core/protocol"
+	"github.com/millstream-io/millstream/core/replica"
+	"github.com/millstream-io/millstream/core/storage"
+)
+
+// adminClientID is the client id with which Kafka's own tools may write to internal topics.
+const adminClientID = "__admin_client"
+
+// partition finds the partition that this broker leads, by name or by id.
+func (s *Server) partition(
+	name []byte, id uuid.UUID, byID bool, index int32,
+) (*replica.Partition, error) {
+	if byID {
+		return s.opts.Replicas.PartitionByID(id, index)
+	}
+	// The string aliases the request; a lookup does not keep it.
+	alias := unsafe.String(unsafe.SliceData(name), len(name))
+	return s.opts.Replicas.Partition(storage.TopicPartition{Topic: alias, Partition: index})
+}
+
+// image is the newest metadata.
+func (s *Server) image() *metadata.Image { return s.opts.Controller.Image() }
+
+// wantsLeader tells whether a client that gets code should look for another leader.
+func wantsLeader(code int16) bool {
+	return code == kerr.NotLeaderForPartition.Code || code == kerr.FencedLeaderEpoch.Code
+}
+
+// currentLeader tells who leads a partition, -1 and -1 when nobody knows: never a guess, since
+// clients believe it (KIP-951).
+func (s *Server) currentLeader(name string, id uuid.UUID, index int32) *protocol.CurrentLeader {
+	unknown := &protocol.CurrentLeader{ID: -1, Epoch: -1}
+	image := s.image()
+	topic, ok := image.Topic(name)
+	if name == "" {
+		topic, ok = image.TopicByID(id)
+	}
+	if !ok || index < 0 || int(index) >= len(topic.Partitions) {
+		return unknown
+	}
+	p := &topic.Partitions[index]
+	return &protocol.CurrentLeader{ID: p.Leader, Epoch: p.LeaderEpoch}
+}
+
+// addEndpoint adds the address of a broker, once.
+func (s *Server) addEndpoint(nodes []protocol.Endpoint, id int32) []protocol.Endpoint {
+	for i := range nodes {
+		if nodes[i].NodeID == id {
+			return nodes
+		}
+	}
+	b, ok := s.image().Broker(id)
+	if !ok {
+		return nodes
+	}
+	return append(nodes, protocol.Endpoint{NodeID: b.ID, Host: b.Host, Port: b.Port})
+}
