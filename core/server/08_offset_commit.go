@@ -1,0 +1,81 @@
+package server
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/millstream-io/millstream/core/group"
+	"github.com/millstream-io/millstream/core/metadata"
+)
+
+// OffsetCommit (key 8), versions 2 to 10.
+//
+//   - Each partition has its own code, in the order of the request; a topic that does not exist
+//     is UNKNOWN_TOPIC_OR_PARTITION, by id (version 10, KIP-848) UNKNOWN_TOPIC_ID.
+//   - The leader epoch is kept and given back by OffsetFetch (version 6, KIP-320).
+//   - Versions 2 to 4 may ask for their own retention time; later ones follow KIP-211.
+//   - The answer comes when the offsets are durable.
+//
+// Known gap: offsets are kept by the topic's name; they go when the topic is deleted.
+
+func (s *Server) offsetCommit(ctx context.Context, r *request) (kmsg.Response, error) {
+	req := r.message.(*kmsg.OffsetCommitRequest)
+	resp := response[*kmsg.OffsetCommitResponse](r)
+	commit := group.CommitRequest{
+		GroupID: req.Group, MemberID: req.MemberID, InstanceID: req.InstanceID,
+		Generation: req.Generation, RetentionMS: req.RetentionTimeMillis,
+	}
+	image := s.image()
+	var committed []*int16 // where the code of each offset in commit goes
+	for i := range req.Topics {
+		in := &req.Topics[i]
+		out := kmsg.NewOffsetCommitResponseTopic()
+		out.Topic, out.TopicID = in.Topic, in.TopicID
+		name, code := topicName(image, in.Topic, in.TopicID, r.version >= 10)
+		out.Partitions = make([]kmsg.OffsetCommitResponseTopicPartition, len(in.Partitions))
+		for j := range in.Partitions {
+			p := &in.Partitions[j]
+			out.Partitions[j] = kmsg.NewOffsetCommitResponseTopicPartition()
+			out.Partitions[j].Partition = p.Partition
+			out.Partitions[j].ErrorCode = code
+			if code != 0 {
+				continue
+			}
+			o := group.OffsetCommit{
+				Topic: name, Partition: p.Partition, Offset: p.Offset, LeaderEpoch: p.LeaderEpoch,
+			}
+			if p.Metadata != nil {
+				o.Metadata = *p.Metadata
+			}
+			commit.Offsets = append(commit.Offsets, o)
+			committed = append(committed, &out.Partitions[j].ErrorCode)
+		}
+		resp.Topics = append(resp.Topics, out)
+	}
+	if len(commit.Offsets) == 0 {
+		return resp, nil
+	}
+	for i, code := range s.opts.Groups.CommitOffsets(ctx, commit).Codes {
+		*committed[i] = int16(code)
+	}
+	return resp, nil
+}
+
+// topicName finds the name of a topic given by name or, with byID, by id; the code says that there
+// is no such topic.
+func topicName(image *metadata.Image, name string, id [16]byte, byID bool) (string, int16) {
+	if byID {
+		topic, ok := image.TopicByID(uuid.UUID(id))
+		if !ok {
+			return "", kerr.UnknownTopicID.Code
+		}
+		return topic.Name, 0
+	}
+	if _, ok := image.Topic(name); !ok {
+		return "", kerr.UnknownTopicOrPartition.Code
+	}
+	return name, 0
+}

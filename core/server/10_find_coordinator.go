@@ -1,0 +1,93 @@
+package server
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/millstream-io/millstream/core/group"
+	"github.com/millstream-io/millstream/core/metadata"
+)
+
+// FindCoordinator (key 10), versions 0 to 6.
+//
+//   - Version 4 asks for several keys (KIP-699), each answered by itself.
+//   - The first request for a group creates __consumer_offsets; until it is there the answer is
+//     COORDINATOR_NOT_AVAILABLE, which clients retry.
+//
+// Known gap: transactions and share groups have no coordinator here yet: INVALID_REQUEST, which
+// clients do not retry, and a message that says so.
+
+// The types of coordinators.
+const (
+	coordinatorGroup       = 0
+	coordinatorTransaction = 1
+	coordinatorShare       = 2
+)
+
+func (s *Server) findCoordinator(ctx context.Context, r *request) (kmsg.Response, error) {
+	req := r.message.(*kmsg.FindCoordinatorRequest)
+	resp := response[*kmsg.FindCoordinatorResponse](r)
+	if r.version < 4 {
+		c := s.coordinator(ctx, req.CoordinatorType, req.CoordinatorKey)
+		resp.ErrorCode, resp.ErrorMessage = c.ErrorCode, c.ErrorMessage
+		resp.NodeID, resp.Host, resp.Port = c.NodeID, c.Host, c.Port
+		return resp, nil
+	}
+	for _, key := range req.CoordinatorKeys {
+		resp.Coordinators = append(resp.Coordinators, s.coordinator(ctx, req.CoordinatorType, key))
+	}
+	return resp, nil
+}
+
+// coordinator finds the coordinator of one key.
+func (s *Server) coordinator(
+	ctx context.Context, kind int8, key string,
+) kmsg.FindCoordinatorResponseCoordinator {
+	c := kmsg.NewFindCoordinatorResponseCoordinator()
+	c.Key, c.NodeID, c.Port = key, -1, -1
+	refuse := func(code int16, message string) kmsg.FindCoordinatorResponseCoordinator {
+		c.ErrorCode, c.ErrorMessage = code, &message
+		return c
+	}
+	switch kind {
+	case coordinatorGroup:
+	case coordinatorTransaction:
+		return refuse(kerr.InvalidRequest.Code,
+			"this broker does not support transactions yet: produce without transactional.id")
+	case coordinatorShare:
+		return refuse(kerr.InvalidRequest.Code, "this broker does not support share groups yet")
+	default:
+		return refuse(kerr.InvalidRequest.Code, "unknown coordinator type")
+	}
+	topic, err := s.offsetsTopic(ctx)
+	if err != nil {
+		return refuse(kerr.CoordinatorNotAvailable.Code, err.Error())
+	}
+	n := s.opts.Groups.PartitionFor(key)
+	if int(n) >= len(topic.Partitions) {
+		return refuse(kerr.CoordinatorNotAvailable.Code, "the group topic is being created")
+	}
+	broker, ok := s.image().Broker(topic.Partitions[n].Leader)
+	if !ok {
+		return refuse(kerr.CoordinatorNotAvailable.Code, "the group topic has no leader")
+	}
+	c.NodeID, c.Host, c.Port = broker.ID, broker.Host, broker.Port
+	return c
+}
+
+// offsetsTopic is the topic of groups, created if it is not there.
+func (s *Server) offsetsTopic(ctx context.Context) (*metadata.Topic, error) {
+	if topic, ok := s.image().Topic(group.TopicName); ok {
+		return topic, nil
+	}
+	if err := s.createInternalTopic(ctx, group.TopicName); err != nil {
+		return nil, err
+	}
+	topic, ok := s.image().Topic(group.TopicName)
+	if !ok {
+		return nil, kerr.CoordinatorNotAvailable
+	}
+	return topic, nil
+}
