@@ -56,9 +56,12 @@ type Consumer interface {
 // Producer appends records. It is used by one goroutine.
 type Producer interface {
 	// Send appends records to tp behind all that was sent before. It returns before they are
-	// acknowledged and may wait for buffer space. The records and their bytes must stay unchanged
-	// until the next Flush has returned. Offset fields are ignored.
-	Send(ctx context.Context, tp TopicPartition, records []record.Record) error
+	// acknowledged and may wait, for buffer space or for the first record of a partition. The
+	// slice may be reused when it returns; the bytes in the records must stay unchanged until the
+	// next Flush has returned. Offset fields are ignored. It returns how many were sent, which is
+	// less than all only with an error: ctx's, after which the rest may be sent again, or that of
+	// an earlier record, after which nothing can be sent any more.
+	Send(ctx context.Context, tp TopicPartition, records []record.Record) (sent int, err error)
 	// Flush waits until all that was sent is acknowledged and returns the first failure, if there
 	// was one. ctx ends the wait, not the sending.
 	Flush(ctx context.Context) error

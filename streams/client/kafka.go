@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -71,6 +72,8 @@ type Kafka struct {
 	opts   Options
 	shared *kgo.Client // produces and asks; consumers have their own
 	admin  kafkaAdmin
+	// known holds the partitions that have acknowledged a record of the shared client.
+	known sync.Map // TopicPartition -> true
 }
 
 var _ Cluster = (*Kafka)(nil)

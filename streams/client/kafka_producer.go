@@ -13,8 +13,8 @@ import (
 // kafkaProducer counts its own records among those of the shared client, so that one task's Flush
 // does not wait for the others'.
 type kafkaProducer struct {
-	client *kgo.Client
-	limit  int64 // bytes without acknowledgement
+	k     *Kafka
+	limit int64 // bytes without acknowledgement
 
 	mu struct {
 		sync.Mutex
@@ -32,7 +32,7 @@ var _ Producer = (*kafkaProducer)(nil)
 
 // Producer implements Cluster.
 func (k *Kafka) Producer() (Producer, error) {
-	p := &kafkaProducer{client: k.shared, limit: k.opts.BufferBytes}
+	p := &kafkaProducer{k: k, limit: k.opts.BufferBytes}
 	p.mu.acked = map[TopicPartition]int64{}
 	return p, nil
 }
@@ -49,10 +49,37 @@ type sent struct {
 
 // Send implements Producer. kgo keeps the order of Produce calls per partition and retries without
 // end; a record fails only where a retry is no use (too large, not allowed, topic gone).
-func (p *kafkaProducer) Send(ctx context.Context, tp TopicPartition, records []record.Record) error {
-	if len(records) == 0 {
-		return nil
+//
+// A broker that knows the producer refuses a batch that does not follow the last one it took, so
+// behind a failed batch nothing is appended. But it takes any first batch of a producer it does not
+// know. Therefore the very first record to a partition travels alone: only when it is acknowledged
+// may several batches be on their way.
+func (p *kafkaProducer) Send(ctx context.Context, tp TopicPartition, records []record.Record,
+) (int, error) {
+	n := 0
+	if _, known := p.k.known.Load(tp); !known && len(records) > 0 {
+		if err := p.produce(ctx, tp, records[:1]); err != nil {
+			return 0, err
+		}
+		n = 1
+		if err := p.Flush(ctx); err != nil {
+			return n, err
+		}
+		p.k.known.Store(tp, true)
 	}
+	if n == len(records) {
+		return n, nil
+	}
+	if err := p.produce(ctx, tp, records[n:]); err != nil {
+		return n, err
+	}
+	return len(records), nil
+}
+
+// produce hands all records to kgo, or none.
+func (p *kafkaProducer) produce(ctx context.Context, tp TopicPartition,
+	records []record.Record,
+) error {
 	s := &sent{p: p, tp: tp, left: len(records)}
 	out := make([]kgo.Record, len(records))
 	headers := headerSlab(records)
@@ -76,7 +103,7 @@ func (p *kafkaProducer) Send(ctx context.Context, tp TopicPartition, records []r
 	done := s.done
 	for i := range out {
 		// Not ctx: its end would drop records from the middle of a partition's queue.
-		p.client.Produce(context.Background(), &out[i], done)
+		p.k.shared.Produce(context.Background(), &out[i], done)
 	}
 	return nil
 }

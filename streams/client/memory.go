@@ -205,16 +205,17 @@ type memProducer struct {
 
 var _ Producer = (*memProducer)(nil)
 
-func (p *memProducer) Send(ctx context.Context, tp TopicPartition, records []record.Record) error {
+func (p *memProducer) Send(ctx context.Context, tp TopicPartition, records []record.Record,
+) (int, error) {
 	switch {
 	case p.closed:
-		return ErrClosed
+		return 0, ErrClosed
 	case p.err != nil:
-		return p.err
+		return 0, p.err
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return 0, ctx.Err()
 	case len(records) == 0:
-		return nil
+		return 0, nil
 	}
 	var end int64
 	err := p.m.do(Op{Kind: "append", TopicPartition: tp, Records: records}, func() (err error) {
@@ -223,10 +224,10 @@ func (p *memProducer) Send(ctx context.Context, tp TopicPartition, records []rec
 	})
 	if err != nil {
 		p.err = fmt.Errorf("append %d records to %s: %w: %w", len(records), tp, ErrProduce, err)
-		return nil // asynchronous: Flush tells
+		return len(records), nil // asynchronous: Flush tells
 	}
 	p.acked[tp] = end
-	return nil
+	return len(records), nil
 }
 
 func (p *memProducer) Flush(ctx context.Context) error {

@@ -62,7 +62,8 @@ func (t *loop) sendRows(ctx context.Context) error {
 	}
 	t.rowsSent = true
 	t.status.rows.Add(int64(len(t.rows)))
-	return t.writer.producer.Send(ctx, t.changelog, t.rows)
+	_, err = t.writer.producer.Send(ctx, t.changelog, t.rows)
+	return err
 }
 
 // seal writes the commit record and, once it is acknowledged, commits the state.
@@ -90,7 +91,7 @@ func (t *loop) seal(ctx context.Context, next commitRecord) error {
 
 // append appends records to the changelog and waits for the acknowledgement of all that was sent.
 func (t *loop) append(ctx context.Context, records []record.Record) error {
-	err := t.writer.producer.Send(ctx, t.changelog, records)
+	_, err := t.writer.producer.Send(ctx, t.changelog, records)
 	if err == nil {
 		err = t.writer.producer.Flush(ctx)
 	}

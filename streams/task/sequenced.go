@@ -195,7 +195,7 @@ func (p *SequencedProducer) seal(ctx context.Context, position []byte, seq int64
 }
 
 func (p *SequencedProducer) append(ctx context.Context, c commitRecord) error {
-	err := p.w.producer.Send(ctx, p.opts.Commits, []record.Record{{
+	_, err := p.w.producer.Send(ctx, p.opts.Commits, []record.Record{{
 		Timestamp: time.Now().UnixMilli(), Key: p.key(), Value: c.encode(),
 	}})
 	if err == nil {

@@ -165,7 +165,9 @@ func (w *writer) add(l *outLane, seq int64, control bool, rec *record.Record) {
 // send hands what is queued to the producer.
 func (w *writer) send(ctx context.Context) error {
 	for _, l := range w.filled {
-		if err := w.producer.Send(ctx, l.TopicPartition, l.batch); err != nil {
+		n, err := w.producer.Send(ctx, l.TopicPartition, l.batch)
+		if err != nil {
+			l.batch = append(l.batch[:0], l.batch[n:]...) // what is left may be sent again
 			return err
 		}
 		w.sentBytes += l.bytes
