@@ -1,0 +1,10 @@
+package host
+
+import "runtime"
+
+func exeSuffix() string {
+	if runtime.GOOS == "windows" {
+		return ".exe"
+	}
+	return ""
+}

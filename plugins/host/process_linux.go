@@ -1,0 +1,40 @@
+package host
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+func setParentDeath(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }
+
+// waitUnreaped returns when the process has ended, before its pid is free again.
+func waitUnreaped(pid int) {
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// pinBinary makes cmd run the very file that was checked, whatever its path leads to by then. Scripts
+// run by their path: their interpreter needs one.
+func pinBinary(cmd *exec.Cmd, bin *os.File, pin bool) (unpin func(), err error) {
+	var magic [2]byte
+	if _, err := bin.ReadAt(magic[:], 0); err != nil || !pin || bytes.Equal(magic[:], []byte("#!")) {
+		return func() {}, nil
+	}
+	// High enough not to be overwritten by the descriptors the child gets.
+	fd, err := unix.FcntlInt(bin.Fd(), unix.F_DUPFD_CLOEXEC, 64)
+	if err != nil {
+		return nil, fmt.Errorf("duplicate a descriptor: %w", err)
+	}
+	cmd.Path = fmt.Sprintf("/proc/self/fd/%d", fd)
+	return func() { _ = unix.Close(fd) }, nil
+}
