@@ -160,7 +160,7 @@ func (a *aggregate) Process(ctx *operator.Context, in, out *operator.Batch) erro
 	for i := range in.Records {
 		rec := &in.Records[i]
 		if rec.StreamTime > a.s {
-			if err := a.closeDue(ctx, rec.StreamTime, rec.Order&^1, out); err != nil {
+			if err := a.closeDue(ctx, rec.StreamTime, in, out); err != nil {
 				return err
 			}
 		}
@@ -169,7 +169,7 @@ func (a *aggregate) Process(ctx *operator.Context, in, out *operator.Batch) erro
 		}
 	}
 	if in.StreamTime > a.s {
-		return a.closeDue(ctx, in.StreamTime, in.Order, out)
+		return a.closeDue(ctx, in.StreamTime, in, out)
 	}
 	return nil
 }

@@ -9,14 +9,14 @@ import (
 
 // closeDue closes every window that is due at stream time s. What comes out is stamped with the
 // last instant before the window was due, so that a step behind this one takes it at that time.
-func (a *aggregate) closeDue(ctx *operator.Context, s, order int64, out *operator.Batch) error {
+func (a *aggregate) closeDue(ctx *operator.Context, s int64, in, out *operator.Batch) error {
 	a.s = s
 	n := 0
 	for n < len(a.open) && a.windows.Closed(a.open[n].start, a.grace, s) {
 		w := a.open[n]
 		n++
 		if a.o.Emit == OnClose {
-			if err := a.emitWindow(ctx, w, order, out); err != nil {
+			if err := a.emitWindow(ctx, w, in, out); err != nil {
 				return err
 			}
 		}
@@ -31,10 +31,11 @@ func (a *aggregate) closeDue(ctx *operator.Context, s, order int64, out *operato
 }
 
 // emitWindow emits all rows of a window in key order.
-func (a *aggregate) emitWindow(ctx *operator.Context, w openWindow, order int64,
-	out *operator.Batch) error {
-	result := operator.Record{Window: a.windows.At(w.start), Order: order,
-		StreamTime: a.windows.CloseTime(w.start, a.grace) - 1}
+func (a *aggregate) emitWindow(ctx *operator.Context, w openWindow,
+	in, out *operator.Batch) error {
+	due := a.windows.CloseTime(w.start, a.grace)
+	result := operator.Record{Window: a.windows.At(w.start), Order: in.OrderAt(due),
+		StreamTime: due - 1}
 	err := w.rows.Scan(nil, nil, func(key, row []byte) error {
 		ts, err := a.decode(row)
 		if err != nil {

@@ -36,7 +36,8 @@ type Origin struct {
 }
 
 // OriginOf returns the source record of rec, looking through repartition topics. The result of an
-// aggregate is its own origin.
+// aggregate is its own origin and has no topic: its offset in a repartition topic would differ from
+// run to run, as several tasks write there.
 func OriginOf(rec *Record) Origin {
 	if rec.Raw == nil {
 		return Origin{Partition: -1, Offset: -1, Timestamp: rec.Timestamp,

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"math"
+	"sort"
 
 	"github.com/millstream-io/millstream/core/record"
 )
@@ -95,8 +96,23 @@ type Batch struct {
 	Records []Record
 	// StreamTime is the time of the task after the last record, filtered ones included.
 	StreamTime int64
-	// Order is the stamp of what becomes due after the last record.
-	Order int64
+	// Steps are the moves of stream time in this run, rising in both fields. The last one has
+	// the time of the batch, unless time did not move.
+	Steps []TimeStep
+}
+
+// TimeStep says that stream time went up to Time; what became due by that has the stamp Order.
+type TimeStep struct{ Time, Order int64 }
+
+// OrderAt returns the Order of what is due at a time that was passed in this run. It is that of
+// the event that moved time, even if its record never came to the step that asks: so the stamp
+// does not depend on where batches are cut.
+func (b *Batch) OrderAt(due int64) int64 {
+	i := sort.Search(len(b.Steps), func(i int) bool { return b.Steps[i].Time >= due })
+	if i == len(b.Steps) {
+		return 0
+	}
+	return b.Steps[i].Order
 }
 
 // Append adds a copy of r.

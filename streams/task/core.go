@@ -92,6 +92,8 @@ type Core struct {
 	lastTime int64
 	// events is the number of stream records processed since the beginning, bad ones included.
 	events int64
+	// steps are the moves of S in the current run.
+	steps []operator.TimeStep
 
 	sources []*sourceState
 	nodes   []*nodeState
@@ -148,12 +150,13 @@ func (c *Core) Run(limit int) (n int, err error) {
 	for _, s := range c.sources {
 		s.batch.Reset()
 	}
+	c.steps = c.steps[:0]
 	n, err = c.fill(limit)
 	if err != nil {
 		return n, err
 	}
 	before := c.StreamTime()
-	c.advance(max(before, c.bound()))
+	c.advance(c.bound())
 	if n == 0 && c.StreamTime() == before {
 		return 0, nil
 	}
@@ -166,7 +169,11 @@ func (c *Core) Run(limit int) (n int, err error) {
 
 // advance sets S, which never goes back.
 func (c *Core) advance(s int64) {
+	if s <= c.StreamTime() {
+		return
+	}
 	c.time.Store(s)
+	c.steps = append(c.steps, operator.TimeStep{Time: s, Order: 2 * c.events})
 	if s != operator.EndOfTime && s != operator.NoTime {
 		c.lastTime = s
 	}

@@ -145,14 +145,13 @@ func (c *Core) partitionsOf(topic string, planned int32) int32 {
 
 // runSteps takes the batches of the sources through all steps, upstream first.
 func (c *Core) runSteps() error {
-	s, order := c.StreamTime(), 2*c.events
+	s := c.StreamTime()
 	for _, src := range c.sources {
-		src.batch.StreamTime, src.batch.Order = s, order
 		src.ctx.Stats().Out.Add(int64(len(src.batch.Records)))
 	}
 	for _, n := range c.nodes {
 		in, own := n.input()
-		in.StreamTime, in.Order = s, order
+		in.StreamTime, in.Steps = s, c.steps
 		stats := n.ctx.Stats()
 		stats.In.Add(int64(len(in.Records)))
 		if n.spec.Sink != nil {
@@ -167,7 +166,6 @@ func (c *Core) runSteps() error {
 			return fmt.Errorf("run step %s of task %s: %w", n.spec.ID, c.writer, err)
 		}
 		for _, out := range n.outs {
-			out.StreamTime, out.Order = s, order
 			stats.Out.Add(int64(len(out.Records)))
 		}
 	}

@@ -78,7 +78,7 @@ func (o *outputs) passOn(n *nodeState, rec *operator.Record, x *record.Record,
 		extra[count] = record.Header{Key: operator.HeaderWindow, Value: w}
 		count++
 	}
-	if rec.Raw != nil && !n.spec.Sink.DropOrigin {
+	if !n.spec.Sink.DropOrigin {
 		extra[count] = record.Header{Key: operator.HeaderOrigin,
 			Value: operator.AppendOrigin(nil, rec, x.Key, x.Value, x.Headers)}
 		count++

@@ -81,7 +81,8 @@ func (c *Core) Snapshot() []byte {
 // read behind that record is read again.
 func (l *lane) snapshot() laneSnapshot {
 	m := l.processed
-	ended, idle := l.ended, l.idle
+	// What is not processed is read again: only behind it the lane has ended.
+	ended, idle := l.ended && l.pending() == 0, l.idle && l.pending() == 0
 	switch {
 	case l.in.byWriter == nil:
 		m.max = l.clock.Max
@@ -93,8 +94,6 @@ func (l *lane) snapshot() laneSnapshot {
 		}
 	case l.pending() == 0:
 		m.max, m.seq = l.w, l.seq
-	default:
-		ended, idle = false, false
 	}
 	return laneSnapshot{Writer: l.writer, Max: m.max, Seq: m.seq, Eff: m.eff, Offset: m.offset,
 		Ended: ended, Idle: idle}
