@@ -18,6 +18,7 @@ import (
 	"github.com/millstream-io/millstream/core/server"
 	"github.com/millstream-io/millstream/core/server/admin"
 	"github.com/millstream-io/millstream/core/storage"
+	"github.com/millstream-io/millstream/core/vfs"
 	"github.com/millstream-io/millstream/core/vnet"
 )
 
@@ -72,7 +73,7 @@ func (b *Broker) raftPath() string { return filepath.Join(b.opts.DataDir, "raft"
 // openDirs opens the data directory, with the lock that keeps other processes out of both.
 func (b *Broker) openDirs(ctx, run context.Context) error {
 	data := b.dataPath()
-	if err := b.opts.FS.MkdirAll(data, 0o755); err != nil {
+	if err := makeDir(b.opts.FS, data); err != nil {
 		return fmt.Errorf("make data directory: %w", err)
 	}
 	static := metadata.NewImage(b.opts.NodeID, b.opts.Config)
@@ -99,6 +100,27 @@ func (b *Broker) openDirs(ctx, run context.Context) error {
 	}
 	for _, dir := range []*storage.Dir{b.raftDir, b.dataDir} {
 		b.background.Go(func() { b.fail(dir.Run(run)) })
+	}
+	return nil
+}
+
+// makeDir makes a directory and its parents, each of which survives a power cut: the names of those
+// that are new are synced.
+func makeDir(fsys vfs.FS, dir string) error {
+	var made []string
+	for d := filepath.Clean(dir); d != filepath.Dir(d); d = filepath.Dir(d) {
+		if _, err := fsys.Stat(d); err == nil {
+			break
+		}
+		made = append(made, d)
+	}
+	if err := fsys.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, d := range made {
+		if err := fsys.SyncDir(filepath.Dir(d)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

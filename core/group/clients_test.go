@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -46,7 +47,8 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{Cluster: coretest.Start(t, coretest.Options{}), t: t}
+	config := map[string]string{"group.min.session.timeout.ms": "100"}
+	f := &fixture{Cluster: coretest.Start(t, coretest.Options{Config: config}), t: t}
 	f.seen.counts = make(map[string]int)
 	f.producer = dial(t, f.Cluster, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	f.admin = kadm.NewClient(f.producer)
@@ -104,8 +106,10 @@ func (s *tally) repeated() int {
 // awaitAll waits until everything that was produced has been consumed.
 func (f *fixture) awaitAll() {
 	f.t.Helper()
-	require.Eventually(f.t, func() bool { return f.seen.distinct() == f.produced }, 30*time.Second,
-		5*time.Millisecond, "%d records consumed of %d", f.seen.distinct(), f.produced)
+	done := func() bool { return f.seen.distinct() == f.produced }
+	if !assert.Eventually(f.t, done, 30*time.Second, 5*time.Millisecond) {
+		f.t.Fatalf("%d records consumed of %d", f.seen.distinct(), f.produced)
+	}
 }
 
 // consumer reads, tallies and commits in its goroutine until it is stopped.
@@ -152,7 +156,7 @@ func (c *consumer) stop() {
 func (f *fixture) awaitMembers(n int) {
 	f.t.Helper()
 	state := ""
-	require.Eventually(f.t, func() bool {
+	even := func() bool {
 		groups, err := f.admin.DescribeGroups(f.t.Context(), "app")
 		g := groups["app"]
 		state = fmt.Sprintf("%s with %d members, %v", g.State, len(g.Members), err)
@@ -166,7 +170,10 @@ func (f *fixture) awaitMembers(n int) {
 			}
 		}
 		return true
-	}, 30*time.Second, 10*time.Millisecond, "group stays %s", state)
+	}
+	if !assert.Eventually(f.t, even, 30*time.Second, 10*time.Millisecond) {
+		f.t.Fatalf("group stays %s", state)
+	}
 }
 
 func TestConsumersShareLeaveAndResume(t *testing.T) {
@@ -210,11 +217,9 @@ func TestConsumersResumeAfterCrash(t *testing.T) {
 	a, b := f.consume(), f.consume()
 	f.awaitMembers(2)
 	f.awaitAll()
-	a.cancel()
-	b.cancel()
-	<-a.done
-	<-b.done
 	f.Crash()
+	a.stop()
+	b.stop()
 	f.produce(50)
 	f.consume()
 	f.awaitAll()
@@ -273,7 +278,7 @@ func partitionsByInstance(groups kadm.DescribedGroups) map[string]string {
 // A consumer that vanishes is missed after its session timeout.
 func TestConsumerThatVanishesIsReplaced(t *testing.T) {
 	f := newFixture(t)
-	session := kgo.SessionTimeout(6 * time.Second)
+	session := kgo.SessionTimeout(time.Second)
 	f.consume(session)
 	gone := f.consume(session, kgo.InstanceID("gone")) // static: closing does not leave
 	f.awaitMembers(2)
