@@ -163,20 +163,27 @@ func (d *Dir) nowMS() int64 { return d.opts.Now().UnixMilli() }
 
 // saveRecoveryPoints implements logOwner.
 func (d *Dir) saveRecoveryPoints() error {
-	return d.saveCheckpoint(fileRecoveryPoints, (*Log).SyncedOffset)
+	return d.saveCheckpoint(fileRecoveryPoints, func(l *Log) (int64, bool) {
+		return l.SyncedOffset(), true
+	})
 }
 
 // saveStartOffsets implements logOwner. Logs that start with their first segment need no line.
 func (d *Dir) saveStartOffsets() error {
-	return d.saveCheckpoint(fileStartOffsets, (*Log).StartOffset)
+	return d.saveCheckpoint(fileStartOffsets, func(l *Log) (int64, bool) {
+		list, start := *l.segments.Load(), l.StartOffset()
+		return start, start > 0 && (len(list) == 0 || start > list[0].base)
+	})
 }
 
 func (d *Dir) saveHighWatermarks() error {
-	return d.saveCheckpoint(fileHighWatermarks, (*Log).HighWatermark)
+	return d.saveCheckpoint(fileHighWatermarks, func(l *Log) (int64, bool) {
+		return l.HighWatermark(), true
+	})
 }
 
-// saveCheckpoint writes one offset of each log into a checkpoint file.
-func (d *Dir) saveCheckpoint(name string, offset func(*Log) int64) error {
+// saveCheckpoint writes one offset of each log that has one into a checkpoint file.
+func (d *Dir) saveCheckpoint(name string, offset func(*Log) (int64, bool)) error {
 	if !d.opened.Load() {
 		return nil // OpenDir writes them once it knows all logs
 	}
@@ -185,7 +192,9 @@ func (d *Dir) saveCheckpoint(name string, offset func(*Log) int64) error {
 	offsets := make(map[TopicPartition]int64)
 	d.mu.RLock()
 	for tp, l := range d.mu.logs {
-		offsets[tp] = offset(l)
+		if at, ok := offset(l); ok {
+			offsets[tp] = at
+		}
 	}
 	d.mu.RUnlock()
 	path := filepath.Join(d.opts.Path, name)

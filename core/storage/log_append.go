@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"syscall"
 
@@ -214,8 +215,13 @@ func (l *Log) nextRunLocked(b []byte, c *Config, now int64) ([]byte, error) {
 		next = batch.NextOffset()
 		maxTimestamp = max(maxTimestamp, batch.MaxTimestamp())
 		if n == 0 {
-			err := l.rollIfDueLocked(batch.BaseOffset(), int64(batch.Len()), next-1, maxTimestamp,
-				c, now)
+			// Segments follow each other without a gap even where batches do not, so that recovery
+			// can tell a lost tail. Only a gap beyond 31 bits has to go between two segments.
+			base := l.end.Load()
+			if next-1-base > math.MaxInt32 {
+				base = batch.BaseOffset()
+			}
+			err := l.rollIfDueLocked(base, int64(batch.Len()), next-1, maxTimestamp, c, now)
 			if err != nil {
 				return nil, err
 			}

@@ -150,8 +150,8 @@ func (l *Log) cleanDirectory() ([]int64, error) {
 }
 
 // openSegments opens the segments in order and recovers those that reach beyond the recovery point
-// or do not fit together. What follows a cut is retired. It returns the epochs that it saw in the
-// recovered ones.
+// or do not fit together. What follows a cut, or a segment that lost unsynced batches at its end, is
+// retired. It returns the epochs that it saw in the recovered ones.
 func (l *Log) openSegments(bases []int64, p openParams) ([]*segment, epochList, error) {
 	var list []*segment
 	var epochs epochList
@@ -179,7 +179,8 @@ func (l *Log) openSegments(bases []int64, p openParams) ([]*segment, epochList, 
 		for _, e := range res.epochs {
 			epochs = epochs.extend(e.epoch, e.start)
 		}
-		if res.torn > 0 && !last {
+		if lost := s.state().next < bases[min(i+1, len(bases)-1)]; !last && dirty &&
+			(res.torn > 0 || lost) {
 			return list, epochs, l.retireAfter(bases[i+1:], s)
 		}
 		if !last {
@@ -223,11 +224,12 @@ func (l *Log) openSegment(s *segment, dirty bool, p openParams) (recovered, erro
 // mayCut refuses to cut bytes that were synced once: those did not tear, they rotted, and cutting
 // would lose what follows them.
 func (l *Log) mayCut(s *segment, r recovered, p openParams) error {
-	if next := s.mu.next; next < p.recoveryPoint {
-		return fmt.Errorf("%w: %s at %d is no intact batch (%w), offsets %d to %d were on disk; "+
-			"restore the file from a replica or backup, or remove the partition from %s "+
-			"to keep only what is before", ErrDamaged, s.log.Name(), r.size, r.cause, next,
-			p.recoveryPoint-1, fileRecoveryPoints)
+	next := s.mu.next
+	if next < p.recoveryPoint || p.clean && !r.zero {
+		return fmt.Errorf("%w: %s at %d is no intact batch (%w), but offset %d was on disk; "+
+			"restore the file from a replica or backup, or, to keep only what is before, stop "+
+			"and remove the partition's line from %s", ErrDamaged, s.log.Name(), r.size, r.cause,
+			next, fileRecoveryPoints)
 	}
 	return nil
 }

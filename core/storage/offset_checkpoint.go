@@ -40,6 +40,9 @@ func compareTopicPartition(a, b TopicPartition) int {
 
 // parseOffsetCheckpoint reads the file's content. ErrBadFile names the line.
 func parseOffsetCheckpoint(data []byte) (map[TopicPartition]int64, error) {
+	if len(data) == 0 {
+		return map[TopicPartition]int64{}, nil // as Kafka leaves a file it never wrote to
+	}
 	lines, err := checkpointLines(data)
 	if err != nil {
 		return nil, err
