@@ -256,3 +256,34 @@ func (b *Builder) Sink(id, from, topic string, o SinkOptions) {
 
 // ErrInvalid wraps everything Build finds wrong.
 var ErrInvalid = errors.New("invalid topology")
+
+// Topics returns the names of all topics outside the topology that it reads or writes, in order
+// of first use: those whose partition counts Build asks for.
+func (b *Builder) Topics() []string {
+	var list []string
+	seen := map[string]bool{"": true}
+	add := func(topic string) {
+		if !seen[topic] {
+			seen[topic] = true
+			list = append(list, topic)
+		}
+	}
+	for _, d := range b.nodes {
+		switch {
+		case d.source != nil:
+			add(d.source.Topic)
+		case d.table != nil:
+			add(d.table.Topic)
+		case d.node != nil:
+			if d.node.Sink != nil {
+				add(d.node.Sink.Topic)
+			}
+			add(d.node.Late.Topic)
+		}
+		if d.onError != nil {
+			add(d.onError.DeadLetterTopic)
+		}
+	}
+	add(b.opts.OnError.DeadLetterTopic)
+	return list
+}

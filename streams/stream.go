@@ -1,0 +1,184 @@
+package streams
+
+import (
+	"time"
+
+	"github.com/millstream-io/millstream/streams/aggregate"
+	"github.com/millstream-io/millstream/streams/join"
+	"github.com/millstream-io/millstream/streams/topology"
+)
+
+// Stream is a sequence of records. It may be read by several steps.
+type Stream struct {
+	b  *topology.Builder
+	id string // of the step, or "id.output"
+}
+
+// Table is a table that streams can be joined to.
+type Table struct{ id string }
+
+func (s *Stream) next(id string) *Stream { return &Stream{b: s.b, id: id} }
+
+// Filter keeps the records for which keep returns true.
+func (s *Stream) Filter(id string, keep func(*Record) (bool, error)) *Stream {
+	s.b.Filter(id, s.id, keep)
+	return s.next(id)
+}
+
+// Map changes every record: its value (SetValue, SetDoc), key or headers.
+func (s *Stream) Map(id string, fn func(*Record) error) *Stream {
+	s.b.Map(id, s.id, fn)
+	return s.next(id)
+}
+
+// FlatMap replaces every record by those passed to emit.
+func (s *Stream) FlatMap(id string, fn func(rec *Record, emit func(Record)) error) *Stream {
+	s.b.FlatMap(id, s.id, fn)
+	return s.next(id)
+}
+
+// Branch sends each record to the first case that takes it; the result has a stream per case. A
+// case without When takes all; a record no case takes leaves the stream.
+func (s *Stream) Branch(id string, cases ...Case) []*Stream {
+	s.b.Branch(id, s.id, cases)
+	var out []*Stream
+	for _, c := range cases {
+		out = append(out, s.next(id+"."+c.Name))
+	}
+	return out
+}
+
+// Merge joins streams into one, in event-time order of their causes.
+func (s *Stream) Merge(id string, others ...*Stream) *Stream {
+	from := []string{s.id}
+	for _, o := range others {
+		from = append(from, o.id)
+	}
+	s.b.Merge(id, from...)
+	return s.next(id)
+}
+
+// Process adds a step of one's own.
+func (s *Stream) Process(id string, o ProcessOptions) *Stream {
+	s.b.Process(id, []string{s.id}, o)
+	return s.next(id)
+}
+
+// KeyBy gives records a new key and moves them, through a topic, to the task of that key. A null
+// key fails the record.
+func (s *Stream) KeyBy(id string, key func(*Record) ([]byte, error)) *Stream {
+	return s.KeyByWith(id, KeyByOptions{Key: key})
+}
+
+// KeyByWith is KeyBy with options.
+func (s *Stream) KeyByWith(id string, o KeyByOptions) *Stream {
+	s.b.KeyBy(id, s.id, o)
+	return s.next(id)
+}
+
+// Join looks every record up in a table by its key; a record that matches nothing is left out.
+// right is as in join.Options.
+func (s *Stream) Join(id string, t *Table, fn func(rec *Record, right any) error) *Stream {
+	return s.JoinWith(id, t, join.Options{Kind: join.Inner, Join: fn})
+}
+
+// LeftJoin is Join that keeps records without a match; right is nil for them.
+func (s *Stream) LeftJoin(id string, t *Table, fn func(rec *Record, right any) error) *Stream {
+	return s.JoinWith(id, t, join.Options{Kind: join.Left, Join: fn})
+}
+
+// JoinWith is Join with options.
+func (s *Stream) JoinWith(id string, t *Table, o join.Options) *Stream {
+	s.b.Join(id, s.id, t.id, o)
+	return s.next(id)
+}
+
+// Aggregate computes fields per key over all records, with a result for every record. Results are
+// JSON objects of the fields.
+func (s *Stream) Aggregate(id string, fields ...Field) *Stream {
+	return s.AggregateWith(id, aggregate.Options{Fields: fields})
+}
+
+// AggregateWith is Aggregate with all options.
+func (s *Stream) AggregateWith(id string, o aggregate.Options) *Stream {
+	s.b.Aggregate(id, s.id, o)
+	return s.next(id)
+}
+
+// To writes the stream to a topic.
+func (s *Stream) To(id, topic string) { s.ToWith(id, topic, SinkOptions{}) }
+
+// ToWith is To with options.
+func (s *Stream) ToWith(id, topic string, o SinkOptions) { s.b.Sink(id, s.id, topic, o) }
+
+// Window groups the records of each key by windows of event time.
+func (s *Stream) Window(w Windows) *Window {
+	return &Window{s: s, o: aggregate.Options{Windows: w}}
+}
+
+// Window is a stream cut into windows, to be aggregated.
+type Window struct {
+	s *Stream
+	o aggregate.Options
+}
+
+// Grace keeps windows open for a span of event time after their end.
+func (w *Window) Grace(d time.Duration) *Window {
+	w.o.Grace = d
+	return w
+}
+
+// OnClose emits the result of a window once, when it closes, instead of with every record.
+func (w *Window) OnClose() *Window {
+	w.o.Emit = aggregate.OnClose
+	return w
+}
+
+// Late says what happens to records whose window is closed; they are counted in any case.
+func (w *Window) Late(p LatePolicy) *Window {
+	w.o.Late = p
+	return w
+}
+
+// Aggregate computes fields per key and window. Results are JSON objects of window_start,
+// window_end (ms) and the fields.
+func (w *Window) Aggregate(id string, fields ...Field) *Stream {
+	o := w.o
+	o.Fields = fields
+	return w.s.AggregateWith(id, o)
+}
+
+// Count counts records.
+func Count(name string) Field { return Field{Name: name, Func: aggregate.Count} }
+
+// Sum adds numbers: integers exactly, an overflow fails the record.
+func Sum(name string, of func(*Record) (Value, error)) Field {
+	return Field{Name: name, Func: aggregate.Sum, Value: of}
+}
+
+// Min keeps the smallest number or string.
+func Min(name string, of func(*Record) (Value, error)) Field {
+	return Field{Name: name, Func: aggregate.Min, Value: of}
+}
+
+// Max keeps the largest number or string.
+func Max(name string, of func(*Record) (Value, error)) Field {
+	return Field{Name: name, Func: aggregate.Max, Value: of}
+}
+
+// Avg divides the sum of numbers by their count.
+func Avg(name string, of func(*Record) (Value, error)) Field {
+	return Field{Name: name, Func: aggregate.Avg, Value: of}
+}
+
+// Int returns an integer value.
+func Int(i int64) Value { return aggregate.IntValue(i) }
+
+// Float returns a floating point value.
+func Float(f float64) Value { return aggregate.FloatValue(f) }
+
+// Text returns a string value.
+func Text(s string) Value { return aggregate.StringValue(s) }
+
+// Null returns the value that aggregates pass over.
+func Null() Value { return Value{} }
