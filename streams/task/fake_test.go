@@ -188,3 +188,18 @@ func runWorker(ctx context.Context, t testing.TB, o Options) (*Worker, error) {
 	require.NoError(t, err)
 	return w, w.Run(ctx)
 }
+
+// requireLanes compares outputs and shows the first difference only.
+func requireLanes(t testing.TB, want, have map[string][]string) {
+	t.Helper()
+	for lane, records := range want {
+		for i, r := range records {
+			if i >= len(have[lane]) || have[lane][i] != r {
+				t.Fatalf("%s has %d records of %d; record %d:\nwant %q\nhave %q", lane,
+					len(have[lane]), len(records), i, r, have[lane][i:min(i+2, len(have[lane]))])
+			}
+		}
+		require.Len(t, have[lane], len(records), lane)
+	}
+	require.Len(t, have, len(want))
+}
