@@ -2,7 +2,10 @@ package record
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"math/bits"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
@@ -25,9 +28,14 @@ var (
 // costs a growth of the buffer, nothing else.
 const expectedRatio = 4
 
-// maxZstdWindow is the largest back-reference distance accepted, in bytes: that of the highest
-// level a Java producer can ask for without long mode.
-const maxZstdWindow = 1 << 27
+// streamedZstdWindow is what a decoder should support at least (RFC 8878, 3.1.1.1.2), and what one
+// that is kept in the pool may hold, in bytes.
+const streamedZstdWindow = 8 << 20
+
+const (
+	zstdMinWindowLog = 10 // of the smallest window there is
+	zstdWindowByte   = 5  // position of the window descriptor: after magic and frame descriptor
+)
 
 func compressGzip(dst, src []byte) ([]byte, error) {
 	w, _ := gzipWriters.Get().(*gzip.Writer)
@@ -129,10 +137,19 @@ func decompressZstd(dst, src []byte, limit int) ([]byte, error) {
 	if len(src) == 0 {
 		return dst, ErrCorrupt
 	}
+	out, err := streamZstd(dst, src, limit)
+	if errors.Is(err, zstd.ErrWindowSizeExceeded) {
+		return decompressWideZstd(dst, src, limit)
+	}
+	return out, err
+}
+
+// streamZstd decodes frames whose window is at most streamedZstdWindow, the memory it costs.
+func streamZstd(dst, src []byte, limit int) ([]byte, error) {
 	z, _ := zstdReaders.Get().(*zstdReader)
 	if z == nil {
 		r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1),
-			zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxZstdWindow))
+			zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(streamedZstdWindow))
 		if err != nil {
 			return dst, err
 		}
@@ -144,4 +161,32 @@ func decompressZstd(dst, src []byte, limit int) ([]byte, error) {
 		return dst, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	return readAll(dst, z.r, limit, expectedRatio*len(src))
+}
+
+// decompressWideZstd decodes frames with a larger window, which producers at the highest levels
+// write. A few bytes can ask for any window, so the frame is told to do with one that just holds the
+// limit: no back-reference can reach further than the content. The decoded bytes themselves are the
+// window here. That needs a decoder of its own for the limit.
+func decompressWideZstd(dst, src []byte, limit int) ([]byte, error) {
+	window := 1 << bits.Len(uint(max(limit, 1<<zstdMinWindowLog)-1))
+	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(uint64(window)))
+	if err != nil {
+		return dst, err
+	}
+	defer r.Close()
+	var h zstd.Header
+	if h.Decode(src) == nil && !h.Skippable && !h.SingleSegment && h.WindowSize > uint64(window) {
+		src = slices.Clone(src)
+		// Window_Descriptor (RFC 8878, 3.1.1.1.2): exponent in the upper 5 bits, mantissa 0.
+		src[zstdWindowByte] = byte(bits.Len(uint(window))-1-zstdMinWindowLog) << 3
+	}
+	out, err := r.DecodeAll(src, nil)
+	switch {
+	case errors.Is(err, zstd.ErrDecoderSizeExceeded), err == nil && len(out) > limit:
+		return dst, ErrTooLarge
+	case err != nil:
+		return dst, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return append(dst, out...), nil
 }
