@@ -194,3 +194,33 @@ func (n *patchNode) sets() bool {
 	}
 	return false
 }
+
+// Each calls fn for every program in the patch.
+func (p *Patch) Each(fn func(*Program)) { p.root.each(fn) }
+
+func (n *patchNode) each(fn func(*Program)) {
+	if n.value != nil {
+		n.value.Each(fn)
+	}
+	for _, k := range n.kids {
+		k.each(fn)
+	}
+}
+
+// Signature is a text that is equal for patches that do the same.
+func (p *Patch) Signature() string { return p.root.signature() }
+
+func (n *patchNode) signature() string {
+	var b strings.Builder
+	for _, k := range n.kids {
+		switch {
+		case k.unset:
+			fmt.Fprintf(&b, "-%q;", k.key)
+		case k.value != nil:
+			fmt.Fprintf(&b, "%q=%s;", k.key, k.value.Signature())
+		default:
+			fmt.Fprintf(&b, "%q{%s};", k.key, k.signature())
+		}
+	}
+	return b.String()
+}

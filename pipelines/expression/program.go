@@ -3,6 +3,8 @@ package expression
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/expr-lang/expr/file"
@@ -179,4 +181,18 @@ func (p *Program) Items(e *Env, fn func(item []byte) error) error {
 		}
 	}
 	return nil
+}
+
+// Signature is a text that is equal for programs that do the same: the source, with the values of
+// the variables it uses.
+func (p *Program) Signature() string {
+	out := strconv.Quote(p.source)
+	for _, v := range p.set.scope.Vars {
+		if slices.ContainsFunc(p.names, func(n *name) bool {
+			return n.kind == nameVars || n.kind == nameVar && n.arg == v.Name
+		}) {
+			out += fmt.Sprintf(",%s=%#v", v.Name, v.Value)
+		}
+	}
+	return out
 }

@@ -1,5 +1,10 @@
 package expression
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Projection makes a value: one expression, or fields in a fixed order.
 type Projection struct {
 	whole  *Program
@@ -75,4 +80,17 @@ func appendFields(dst []byte, fields []projectedField, e *Env) ([]byte, error) {
 		}
 	}
 	return append(dst, '}'), nil
+}
+
+// Signature is a text that is equal for projections that do the same.
+func (p *Projection) Signature() string {
+	if p.whole != nil {
+		return p.whole.Signature()
+	}
+	var b strings.Builder
+	b.WriteByte('{')
+	for _, f := range p.fields {
+		fmt.Fprintf(&b, "%q:%s;", f.name, f.value.Signature())
+	}
+	return b.String() + "}"
 }

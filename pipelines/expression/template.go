@@ -1,5 +1,10 @@
 package expression
 
+import (
+	"fmt"
+	"strings"
+)
+
 // Template is text with expressions in it.
 type Template struct {
 	parts []templatePart
@@ -32,4 +37,26 @@ func (t *Template) Append(dst []byte, e *Env) ([]byte, error) {
 		}
 	}
 	return dst, nil
+}
+
+// Each calls fn for every program in the template.
+func (t *Template) Each(fn func(*Program)) {
+	for _, p := range t.parts {
+		if p.program != nil {
+			fn(p.program)
+		}
+	}
+}
+
+// Signature is a text that is equal for templates that do the same.
+func (t *Template) Signature() string {
+	var b strings.Builder
+	for _, p := range t.parts {
+		if p.program == nil {
+			fmt.Fprintf(&b, "%q;", p.text)
+		} else {
+			fmt.Fprintf(&b, "{%s};", p.program.Signature())
+		}
+	}
+	return b.String()
 }

@@ -308,3 +308,6 @@ func toAny(list []string) []any {
 	}
 	return out
 }
+
+// IsID reports whether s has the form of an id.
+func IsID(s string) bool { return idPattern.MatchString(s) }

@@ -1,0 +1,159 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/millstream-io/millstream/pipelines/expression"
+	"github.com/millstream-io/millstream/pipelines/lang"
+)
+
+// join checks a lookup in a table.
+func (c *checker) join(s *Step) {
+	c.needsID(s)
+	j := s.Tree.Join
+	if j == nil {
+		s.Out.Broken = true
+		return
+	}
+	s.Table = c.table(j)
+	s.Program = c.program(s.Set, s.In, &j.On, expression.WantAny)
+	s.KeyOK = slices.Contains(s.In.Keys, normal(j.On.Text))
+	if !s.KeyOK {
+		s.Out.Scope.Key, s.Out.KeyKnown = keyDoc(s.Program), true
+		s.Out.Keys = []string{"key", normal(j.On.Text)}
+	}
+	if j.Missing.Value == "dlq" {
+		c.needDLQ(s.Policy, j.Missing.Pos, len("dlq"))
+	}
+	s.Row = string(j.Table.Value)
+	at := j.Table.Pos
+	if j.As.Set {
+		s.Row, at = string(j.As.Value), j.As.Pos
+	}
+	if s.Table == nil {
+		s.Out.Broken = true
+		return
+	}
+	c.table(j).used = true
+	c.rowName(s, at)
+	row := s.Table.Doc
+	row.Name, row.Nullable = s.Row, j.Type.Value == "left"
+	s.Out.Scope.Rows = append(slices.Clone(s.In.Scope.Rows), row)
+}
+
+// table finds a join's table; reported only once.
+func (c *checker) table(j *lang.Join) *Table {
+	if !j.Table.Set {
+		return nil
+	}
+	id := string(j.Table.Value)
+	for _, t := range c.result.Tables {
+		if t.ID == id {
+			return t
+		}
+	}
+	hint := "declare it under tables:"
+	if near := lang.Nearest(id, c.tree.Tables.Keys()); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	} else if e, ok := c.names[id]; ok && e.source != nil {
+		hint = fmt.Sprintf("%s is a source; add  tables: {%s: {from: %s}}", id, id, id)
+	}
+	c.report(j.Table.Pos, len(id), CodeUnknownTable, fmt.Sprintf("there is no table %q", id), hint)
+	return nil
+}
+
+func (c *checker) rowName(s *Step, at lang.Pos) {
+	switch {
+	case expression.Reserved(s.Row):
+		c.report(at, len(s.Row), CodeRowName,
+			fmt.Sprintf("%q has a meaning of its own in expressions", s.Row),
+			"choose another name with  as:")
+	case slices.ContainsFunc(s.In.Scope.Rows, func(r expression.Row) bool {
+		return r.Name == s.Row
+	}):
+		c.report(at, len(s.Row), CodeRowName,
+			fmt.Sprintf("another join before this one made the row %q", s.Row),
+			"choose another name with  as:")
+	}
+}
+
+// aggregate checks the fold of a key's records in a window.
+func (c *checker) aggregate(s *Step) {
+	c.needsID(s)
+	a := s.Tree.Aggregate
+	if a == nil {
+		s.Out.Broken = true
+		return
+	}
+	key, keys := s.In.Scope.Key, []string{"key"}
+	switch {
+	case a.By.Set:
+		s.Program = c.program(s.Set, s.In, &a.By, expression.WantAny)
+		s.KeyOK = slices.Contains(s.In.Keys, normal(a.By.Text))
+		if !s.KeyOK {
+			key = keyDoc(s.Program)
+		}
+	case !s.In.KeyKnown && !s.In.Broken:
+		c.report(s.Tree.OperatorPos, len("aggregate"), CodeNeedsKey,
+			"aggregate: needs a key, and nothing says what the records' keys are",
+			"add  by: value.field,  or  key: string  at the source")
+	default:
+		s.KeyOK = true
+	}
+	grouped := *s.In
+	scope := *s.In.Scope
+	scope.Key = key
+	grouped.Scope = &scope
+	s.FoldSet = expression.NewSet(&scope)
+	out := &expression.Type{Kind: expression.KindObject}
+	for i := range a.Fields.Entries {
+		e := &a.Fields.Entries[i]
+		out.Fields = append(out.Fields, c.fold(s, &grouped, e))
+	}
+	c.late(s, a)
+	s.Out.Scope = &expression.Scope{Key: key, Vars: c.result.Vars, Window: true,
+		Value: expression.Doc{Format: expression.FormatJSON, Type: out}}
+	s.Out.Keys, s.Out.KeyKnown = keys, true
+	s.Out.Broken = s.In.Broken
+}
+
+// fold compiles one field and says what type it has. sum, min and max of integers are integers;
+// avg is a float. All but count are null in a window where every argument was null.
+func (c *checker) fold(s *Step, in *Stream, e *lang.Entry[lang.Fold]) expression.Field {
+	t := &expression.Type{Kind: expression.KindAny}
+	f := Fold{Name: e.Key, Func: e.Value.Name}
+	if e.Value.Arg.Set {
+		f.Arg = c.program(s.FoldSet, in, &e.Value.Arg, expression.WantNumber)
+	}
+	if e.Value.Set {
+		s.Folds = append(s.Folds, f)
+	}
+	switch {
+	case f.Func == "count":
+		t = &expression.Type{Kind: expression.KindInt}
+	case f.Func == "avg":
+		t = &expression.Type{Kind: expression.KindFloat}
+	case f.Arg != nil && f.Arg.Type.Kind != expression.KindAny:
+		t = &expression.Type{Kind: f.Arg.Type.Kind}
+	}
+	t.Nullable = f.Arg != nil && f.Arg.Type.Nullable
+	return expression.Field{Name: e.Key, Type: t}
+}
+
+func (c *checker) late(s *Step, a *lang.Aggregate) {
+	s.LateAction = a.Late.Action.Value
+	switch {
+	case s.LateAction == "dlq":
+		c.needDLQ(s.Policy, a.Late.Pos, len("dlq"))
+	case a.Late.Set || a.Late.Pos.IsSet():
+	case s.Policy.DLQ != "":
+		s.LateAction = "dlq"
+		c.dlqUses++
+	default:
+		s.LateAction = "drop"
+		c.report(s.Tree.OperatorPos, len("aggregate"), CodeLateDropped,
+			"records that come after their window closed are dropped",
+			"say  late: drop  if that is meant, or  late: dlq")
+	}
+}

@@ -1,0 +1,229 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/millstream-io/millstream/pipelines/check"
+	"github.com/millstream-io/millstream/pipelines/expression"
+	"github.com/millstream-io/millstream/pipelines/lang"
+)
+
+// ErrInvalid is returned for a pipeline that has errors.
+var ErrInvalid = errors.New("the pipeline has errors")
+
+// Compile loads, checks and plans a pipeline file. The plan is nil when a finding is an error. It
+// is what lint, plan, apply and run all call.
+func Compile(name string, text []byte, vars lang.Options,
+	opts check.Options) (*Plan, *lang.Pipeline, []lang.Finding) {
+	tree, findings := lang.Load(name, text, vars)
+	result, findings := check.Check(tree, findings, opts)
+	if lang.HasErrors(findings) {
+		return nil, tree, findings
+	}
+	p, more := Build(result)
+	findings = lang.SortFindings(append(findings, more...))
+	if lang.HasErrors(findings) {
+		return nil, tree, findings
+	}
+	return p, tree, findings
+}
+
+// builder holds one run of Build.
+type builder struct {
+	in       *check.Result
+	plan     *Plan
+	findings []lang.Finding
+	// arms maps a branch's ways out to the branch's id.
+	arms map[string]string
+}
+
+// Build plans a checked pipeline without errors. What only shows in the whole is returned as
+// findings.
+func Build(r *check.Result) (*Plan, []lang.Finding) {
+	b := &builder{in: r, arms: map[string]string{}, plan: &Plan{
+		Pipeline: string(r.Tree.Name.Value), Vars: r.Vars, Policy: r.Policy,
+		Resources: resources(r.Tree.Resources),
+	}}
+	for _, s := range r.Sources {
+		b.source(s)
+	}
+	for _, t := range r.Tables {
+		b.table(t)
+	}
+	for _, s := range r.Steps {
+		b.step(s)
+	}
+	for _, s := range r.Sinks {
+		b.sink(s)
+	}
+	b.carry()
+	b.split()
+	b.topics()
+	b.guarantees()
+	b.fingerprints()
+	return b.plan, b.findings
+}
+
+func resources(r *lang.Resources) Resources {
+	out := Resources{CommitInterval: DefaultCommitInterval}
+	if r == nil {
+		return out
+	}
+	out.Parallelism = int(r.Parallelism.Value)
+	out.MemoryBytes, out.BufferBytes = int64(r.Memory.Value), int64(r.Buffer.Value)
+	out.CommitInterval = r.CommitInterval.Or(DefaultCommitInterval)
+	return out
+}
+
+func (b *builder) source(s *check.Source) {
+	t := s.Tree
+	out := &Source{
+		ID: s.ID, Topic: s.Topic, Key: s.KeyDoc, Value: s.Out.Scope.Value, Set: s.Set,
+		KeyProgram: s.Key, EventTime: s.EventTime, MaxLateness: t.MaxLateness.Value,
+		CloseAtEnd: s.CloseAtEnd, TableOnly: s.TableOnly && !s.Streamed, Pos: t.Pos,
+		Start: Start{Latest: t.Start.At.Value == "latest"},
+	}
+	if ts := t.Start.Timestamp; ts.Set {
+		at, err := time.Parse(time.RFC3339Nano, ts.Value)
+		if err != nil {
+			b.findings = append(b.findings, lang.Finding{File: ts.Pos.File, Line: ts.Pos.Line,
+				Col: ts.Pos.Col, Width: len(ts.Value), Code: lang.CodeBadValue,
+				Severity: lang.Error, Message: fmt.Sprintf("%q is not a time", ts.Value),
+				Hint: "write it as 2026-01-02T15:04:05Z"})
+		}
+		out.Start.Timestamp, out.Start.HasTimestamp = at.UnixMilli(), true
+	}
+	if t.Connector.Set {
+		out.Connector = &Connector{Name: t.Connector.Value, Config: &t.Config,
+			Pos: t.Connector.Pos}
+	}
+	b.plan.Sources = append(b.plan.Sources, out)
+}
+
+func (b *builder) table(t *check.Table) {
+	out := &Table{ID: t.ID, Topic: t.Topic, Key: t.Key, Value: t.Doc.Doc,
+		Store: b.name(t.ID, "table")}
+	if t.From != nil {
+		out.Source = t.From.ID
+	}
+	b.plan.Tables = append(b.plan.Tables, out)
+}
+
+// name is the name of something that belongs to the pipeline alone.
+func (b *builder) name(id, what string) string {
+	return b.plan.Pipeline + "-" + id + "-" + what
+}
+
+func (b *builder) step(s *check.Step) {
+	n := &Node{ID: s.ID, From: slices.Clone(s.From), Set: s.Set, Policy: s.Policy,
+		Pos: s.Tree.Pos, Deterministic: true}
+	out := s.Out
+	if out == nil {
+		out = s.In
+	}
+	n.Key, n.Value, n.Rows = out.Scope.Key, out.Scope.Value, out.Scope.Rows
+	n.Window = out.Scope.Window
+	t := s.Tree
+	switch t.Operator {
+	case "filter":
+		n.Kind, n.Filter = KindFilter, s.Program
+	case "map":
+		n.Kind, n.Map = KindMap, s.Projection
+	case "set", "unset":
+		n.Kind, n.Patch = KindPatch, s.Patch
+	case "flat_map":
+		n.Kind, n.FlatMap = KindFlatMap, s.Program
+	case "log":
+		n.Kind, n.Log = KindLog, s.Template
+	case "key_by":
+		n.Kind = KindKeyBy
+		n.KeyBy = &KeyBy{Key: s.Program, Topic: b.name(s.ID, "repartition")}
+	case "branch":
+		n.Kind = KindBranch
+		for _, a := range s.Arms {
+			n.Arms = append(n.Arms, Arm{ID: a.Out.ID, When: a.When})
+			b.arms[a.Out.ID] = s.ID
+		}
+	case "join":
+		b.rekey(n, s)
+		j := t.Join
+		n.Kind = KindJoin
+		n.Join = &Join{Table: s.Table.ID, As: s.Row, Left: j.Type.Value == "left",
+			MissingDLQ: j.Missing.Value == "dlq"}
+	case "aggregate":
+		b.rekey(n, s)
+		n.Kind, n.Aggregate, n.Set = KindAggregate, b.aggregate(s), s.FoldSet
+	case "plugin":
+		n.Kind = KindPlugin
+		b.plugin(n, s)
+	}
+	b.plan.Nodes = append(b.plan.Nodes, n)
+}
+
+// rekey puts a key_by before a node that needs another key than the records have.
+func (b *builder) rekey(n *Node, s *check.Step) {
+	if s.KeyOK {
+		return
+	}
+	key := *n
+	key.ID, key.Kind, key.Implicit = s.ID+".key", KindKeyBy, true
+	key.Rows, key.Value, key.Window = s.In.Scope.Rows, s.In.Scope.Value, s.In.Scope.Window
+	key.KeyBy = &KeyBy{Key: s.Program, Topic: b.name(s.ID, "repartition")}
+	b.plan.Nodes = append(b.plan.Nodes, &key)
+	n.From = []string{key.ID}
+}
+
+func (b *builder) aggregate(s *check.Step) *Aggregate {
+	t := s.Tree.Aggregate
+	a := &Aggregate{
+		Size: t.Window.Tumbling.Value, Every: t.Window.Tumbling.Value,
+		Offset: t.Window.Offset.Value, EmitOnClose: t.Emit.Value == "on_close",
+		Grace: t.Grace.Value, Late: s.LateAction, LateTopic: string(t.Late.Topic.Value),
+		Store: b.name(s.ID, "store"), Changelog: b.name(s.ID, "changelog"),
+	}
+	if h := t.Window.Hopping; h != nil {
+		a.Size, a.Every = h.Size.Value, h.Every.Value
+	}
+	for _, f := range s.Folds {
+		a.Fields = append(a.Fields, Fold(f))
+	}
+	return a
+}
+
+func (b *builder) plugin(n *Node, s *check.Step) {
+	u := s.Plugin
+	n.Plugin = &PluginStep{Alias: u.Alias, Source: u.Source, Operator: u.Operator,
+		Config: &s.Tree.Plugin.Config, Memory: u.Memory}
+	// A plugin that cannot be asked is taken at the word every operator gives: the same batch
+	// gives the same result.
+	n.Deterministic = u.Component == nil || u.Component.Deterministic
+	if !slices.ContainsFunc(b.plan.Plugins, func(p *Plugin) bool { return p.Alias == u.Alias }) {
+		b.plan.Plugins = append(b.plan.Plugins,
+			&Plugin{Alias: u.Alias, Source: u.Source, Memory: u.Memory})
+	}
+}
+
+func (b *builder) sink(s *check.Sink) {
+	t := s.Tree
+	out := &Sink{
+		ID: s.ID, From: s.From, Topic: string(t.Topic.Value), Set: s.Set, Key: s.Key,
+		KeyDoc: s.In.Scope.Key, Value: s.Value, Text: s.Text, ValueDoc: s.In.Scope.Value,
+		Policy: s.Policy, Pos: t.Pos,
+	}
+	switch {
+	case s.Value != nil:
+		out.ValueDoc = expression.Doc{Format: expression.FormatJSON, Type: s.Value.Type()}
+	case s.Text:
+		out.ValueDoc = expression.Doc{Format: expression.FormatString}
+	}
+	if t.Connector.Set {
+		out.Connector = &Connector{Name: t.Connector.Value, Config: &t.Config,
+			Pos: t.Connector.Pos}
+		out.Known = s.Connector != nil
+		out.Exact = out.Known && s.Connector.Exact
+	}
+	b.plan.Sinks = append(b.plan.Sinks, out)
+}

@@ -1,0 +1,163 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/millstream-io/millstream/pipelines/check"
+	"github.com/millstream-io/millstream/pipelines/expression"
+	"github.com/millstream-io/millstream/pipelines/lang"
+)
+
+// digest hashes parts so that no two lists of parts give the same bytes.
+func digest(parts ...any) string {
+	h := sha256.New()
+	for _, p := range parts {
+		text := fmt.Sprint(p)
+		fmt.Fprintf(h, "%d:%s;", len(text), text)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func signature(p *expression.Program) string {
+	if p == nil {
+		return "-"
+	}
+	return p.Signature()
+}
+
+// config is a config as it may be hashed and shown: secrets are ***.
+func config(t *lang.Tree) string {
+	if t == nil || !t.Set {
+		return "-"
+	}
+	text, err := t.MarshalJSON()
+	if err != nil {
+		return "-"
+	}
+	return string(text)
+}
+
+func docText(d expression.Doc) string { return d.Format.String() }
+
+func policyText(p check.Policy) string {
+	classes := make([]string, 0, len(p.ByClass))
+	for class, action := range p.ByClass {
+		classes = append(classes, class+"="+string(action))
+	}
+	sort.Strings(classes)
+	return fmt.Sprint(p.Then, p.DLQ, classes, p.RetryMax, p.RetryFirst, p.RetryLongest)
+}
+
+// fingerprints hashes every part and the whole.
+func (b *builder) fingerprints() {
+	p := b.plan
+	var all []any
+	for _, s := range p.Sources {
+		s.Fingerprint = digest("source", s.Topic, docText(s.Key), docText(s.Value),
+			signature(s.KeyProgram), signature(s.EventTime), s.MaxLateness, s.CloseAtEnd,
+			s.Start, b.declared(s.ID), connectorText(s.Connector))
+		all = append(all, s.ID, s.Fingerprint)
+	}
+	for _, t := range p.Tables {
+		t.Fingerprint = digest("table", t.Topic, t.Source, docText(t.Key), docText(t.Value))
+		all = append(all, t.ID, t.Fingerprint)
+	}
+	for _, n := range p.Nodes {
+		n.Fingerprint = digest("node", n.Kind, n.From, n.action(), policyText(n.Policy))
+		n.State = b.state(n)
+		all = append(all, n.ID, n.Fingerprint)
+	}
+	for _, s := range p.Sinks {
+		value := "-"
+		if s.Value != nil {
+			value = s.Value.Signature()
+		}
+		s.Fingerprint = digest("sink", s.From, s.Topic, connectorText(s.Connector),
+			signature(s.Key), value, s.Text, policyText(s.Policy))
+		all = append(all, s.ID, s.Fingerprint)
+	}
+	for _, plugin := range p.Plugins {
+		all = append(all, plugin.Alias, plugin.Source, plugin.Memory)
+	}
+	all = append(all, p.Pipeline, p.Resources)
+	p.Fingerprint = digest(all...)
+}
+
+func connectorText(c *Connector) string {
+	if c == nil {
+		return "-"
+	}
+	return c.Name + config(c.Config)
+}
+
+// action is all a node does, as text.
+func (n *Node) action() string {
+	switch n.Kind {
+	case KindFilter:
+		return signature(n.Filter)
+	case KindMap:
+		return n.Map.Signature()
+	case KindPatch:
+		return n.Patch.Signature()
+	case KindFlatMap:
+		return signature(n.FlatMap)
+	case KindLog:
+		return n.Log.Signature()
+	case KindKeyBy:
+		return signature(n.KeyBy.Key) + n.KeyBy.Topic
+	case KindBranch:
+		var b strings.Builder
+		for _, a := range n.Arms {
+			fmt.Fprintf(&b, "%s=%s;", a.ID, signature(a.When))
+		}
+		return b.String()
+	case KindJoin:
+		return fmt.Sprint(*n.Join)
+	case KindAggregate:
+		a := n.Aggregate
+		return fmt.Sprint(windowText(a), foldText(a), a.EmitOnClose, a.Grace, a.Late, a.LateTopic)
+	case KindPlugin:
+		u := n.Plugin
+		return fmt.Sprint(u.Alias, u.Source, u.Operator, config(u.Config), u.Memory)
+	}
+	return ""
+}
+
+func windowText(a *Aggregate) string { return fmt.Sprint(a.Size, a.Every, a.Offset) }
+
+func foldText(a *Aggregate) string {
+	var b strings.Builder
+	for _, f := range a.Fields {
+		fmt.Fprintf(&b, "%q=%s(%s);", f.Name, f.Func, signature(f.Arg))
+	}
+	return b.String()
+}
+
+// state is what an aggregate's stored values depend on: the group, the windows and the fields.
+func (b *builder) state(n *Node) string {
+	if n.Aggregate == nil {
+		return ""
+	}
+	by := "key"
+	for _, from := range n.From {
+		if up := b.plan.Node(from); up != nil && up.Implicit {
+			by = signature(up.KeyBy.Key)
+		}
+	}
+	return digest("aggregate", by, docText(n.Key), windowText(n.Aggregate), foldText(n.Aggregate))
+}
+
+// sortedIDs is a stable order for maps of parts.
+func sortedIDs[T any](m map[string]T) []string {
+	ids := make([]string, 0, len(m))
+	for id := range m {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}

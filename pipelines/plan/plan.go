@@ -1,0 +1,342 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/millstream-io/millstream/pipelines/check"
+	"github.com/millstream-io/millstream/pipelines/expression"
+	"github.com/millstream-io/millstream/pipelines/lang"
+)
+
+// Plan is a pipeline as it runs.
+type Plan struct {
+	Pipeline string
+	Vars     []expression.Var
+	Sources  []*Source
+	Tables   []*Table
+	// Nodes are in the order records flow: a node comes after all that it reads.
+	Nodes []*Node
+	Sinks []*Sink
+	// Topics are all topics the pipeline touches, each once.
+	Topics []*Topic
+	Stores []*Store
+	// SubTopologies are the parts that are joined by repartition topics only.
+	SubTopologies []*SubTopology
+	Plugins       []*Plugin
+	Policy        check.Policy
+	Resources     Resources
+	Determinism   Determinism
+	// Fingerprint is the SHA-256, in hexadecimal, of all that the plan does.
+	Fingerprint string
+}
+
+// Source is a stream that comes in.
+type Source struct {
+	ID    string
+	Topic string
+	// Key and Value are the formats in the topic.
+	Key, Value expression.Doc
+	// Set is the set of KeyProgram and EventTime; they see Key and Value.
+	Set *expression.Set
+	// KeyProgram makes the key of a record the connector read. nil: as the connector gives it.
+	KeyProgram *expression.Program
+	// EventTime gives a record's timestamp. nil: its own.
+	EventTime   *expression.Program
+	MaxLateness time.Duration
+	// CloseAtEnd: when the source is bounded and read to its end, open windows close.
+	CloseAtEnd bool
+	Start      Start
+	// Connector fills the topic. nil: somebody else does.
+	Connector *Connector
+	// TableOnly: no node reads the source, it only fills the topic of a table.
+	TableOnly   bool
+	Pos         lang.Pos
+	Fingerprint string
+}
+
+// Start says where reading begins when no position is stored.
+type Start struct {
+	Latest bool
+	// Timestamp in ms, used when HasTimestamp.
+	Timestamp    int64
+	HasTimestamp bool
+}
+
+// Connector is a connector with its settings. Config.JSON() is what it is to be given.
+type Connector struct {
+	Name   string
+	Config *lang.Tree
+	Pos    lang.Pos
+}
+
+// Table is the latest row per key of a topic.
+type Table struct {
+	ID    string
+	Topic string
+	// Source fills the topic; "" when somebody else does.
+	Source      string
+	Key, Value  expression.Doc
+	Store       string
+	Fingerprint string
+}
+
+// Kind is what a node does.
+type Kind string
+
+// The kinds of node. Each has its part of Node set.
+const (
+	KindFilter    Kind = "filter"
+	KindMap       Kind = "map"
+	KindPatch     Kind = "set" // set and unset
+	KindFlatMap   Kind = "flat_map"
+	KindKeyBy     Kind = "key_by"
+	KindBranch    Kind = "branch"
+	KindJoin      Kind = "join"
+	KindAggregate Kind = "aggregate"
+	KindPlugin    Kind = "plugin"
+	KindLog       Kind = "log"
+)
+
+// Node is one operator.
+type Node struct {
+	ID   string
+	Kind Kind
+	// From are the ids of sources, nodes and arms the node reads. Several are merged.
+	From []string
+	// Sub is the index in SubTopologies. A key_by node is in the part that writes the topic.
+	Sub int
+	// Key, Value, Rows and Window say what the records look like that come out.
+	Key, Value expression.Doc
+	Rows       []expression.Row
+	Window     bool
+	// Set is the set of all programs of the node.
+	Set *expression.Set
+
+	Filter    *expression.Program    // KindFilter: WantBool
+	Map       *expression.Projection // KindMap
+	Patch     *expression.Patch      // KindPatch
+	FlatMap   *expression.Program    // KindFlatMap: use Items
+	KeyBy     *KeyBy                 // KindKeyBy
+	Arms      []Arm                  // KindBranch: the first that holds
+	Join      *Join                  // KindJoin
+	Aggregate *Aggregate             // KindAggregate
+	Plugin    *PluginStep            // KindPlugin
+	Log       *expression.Template   // KindLog
+
+	// Carry are the joined rows that are read further down. Where records leave the process or
+	// the sub-topology (plugin, key_by) they travel in the headers expression.RowHeader(name);
+	// rows that are not carried can be left behind.
+	Carry []string
+	// CarryWindow says the same of the window, in expression.WindowHeader.
+	CarryWindow bool
+	Policy      check.Policy
+	// Implicit is true for a key_by the planner put in before a join or aggregate.
+	Implicit      bool
+	Deterministic bool
+	Pos           lang.Pos
+	// Fingerprint covers all the node does, State what its stored state depends on ("" without).
+	Fingerprint string
+	State       string
+}
+
+// KeyBy gives records a new key and moves them through a repartition topic. A record whose new key
+// is null fails with class "key".
+type KeyBy struct {
+	Key   *expression.Program
+	Topic string
+}
+
+// Arm is one way out of a branch; other nodes read it by its ID. When is nil for else.
+type Arm struct {
+	ID   string
+	When *expression.Program
+}
+
+// Join looks the record's key up in a table. The row becomes the header expression.RowHeader(As).
+type Join struct {
+	Table string
+	As    string
+	// Left keeps a record without a row, whose row then is null. Otherwise MissingDLQ says
+	// whether it is dropped or fails with class "join_missing".
+	Left       bool
+	MissingDLQ bool
+}
+
+// Aggregate folds the records of a key and window. The record's key is the group; what comes out
+// has that key, an object of Fields in their order as value, and a window.
+type Aggregate struct {
+	// Size, Every and Offset define the windows [Offset + n*Every, … + Size).
+	Size, Every, Offset time.Duration
+	Fields              []Fold
+	EmitOnClose         bool
+	Grace               time.Duration
+	// Late is dlq, drop or topic; LateTopic is set for topic.
+	Late      string
+	LateTopic string
+	Store     string
+	Changelog string
+}
+
+// Fold is one field of the result. Func is count, sum, min, max or avg. Arg is nil for count; a
+// null argument is not counted by the others.
+type Fold struct {
+	Name string
+	Func string
+	Arg  *expression.Program
+}
+
+// PluginStep is a call of a plugin's operator.
+type PluginStep struct {
+	Alias, Source, Operator string
+	Config                  *lang.Tree
+	Memory                  int64 // bytes, 0 is no limit
+}
+
+// Plugin is one plugin process of the pipeline.
+type Plugin struct {
+	Alias, Source string
+	Memory        int64 // bytes, 0 is no limit
+}
+
+// Sink is a stream that goes out. It strips headers for which expression.IsPrivateHeader holds.
+type Sink struct {
+	ID   string
+	From string
+	Sub  int
+	// Topic is set, or Connector is.
+	Topic     string
+	Connector *Connector
+	Set       *expression.Set
+	// Key makes the key; nil: the record's own.
+	Key *expression.Program
+	// KeyDoc is the format of the record's own key.
+	KeyDoc expression.Doc
+	// Value makes the value; nil: the record's own.
+	Value *expression.Projection
+	// Text: a JSON string is written without quotes and escapes, other values as JSON.
+	Text bool
+	// ValueDoc is the format of what is written.
+	ValueDoc expression.Doc
+	// Guarantee is what holds for the sink, in words.
+	Guarantee string
+	// Exact: the connector writes exactly what is missing after a crash. Known: it was asked.
+	Exact, Known bool
+	Policy       check.Policy
+	Pos          lang.Pos
+	Fingerprint  string
+}
+
+// TopicRole is what a topic is to the pipeline.
+type TopicRole string
+
+// The roles. A repartition or changelog topic belongs to the pipeline alone.
+const (
+	TopicSource      TopicRole = "source"
+	TopicTable       TopicRole = "table"
+	TopicRepartition TopicRole = "repartition"
+	TopicChangelog   TopicRole = "changelog"
+	TopicSink        TopicRole = "sink"
+	TopicDLQ         TopicRole = "dlq"
+	TopicLate        TopicRole = "late"
+)
+
+// Topic is a topic the pipeline touches.
+type Topic struct {
+	Name string
+	Role TopicRole
+	// Create: the pipeline makes the topic when it is not there. Otherwise it must be.
+	Create bool
+	// Partitions is the number it is made with, or must have; 0 is not said.
+	Partitions int32
+	// SameAs names the topic whose number of partitions it takes when Partitions is 0.
+	SameAs    string
+	Compacted bool
+}
+
+// Store is state kept by a task.
+type Store struct {
+	Name string
+	// Node or Table owns it.
+	Node, Table string
+	// Changelog is the topic it is restored from; a table's is the table's own topic.
+	Changelog string
+}
+
+// SubTopology is a part of the plan that a task runs for one partition.
+type SubTopology struct {
+	Index int
+	// Topics are what the part reads: sources' topics and repartition topics, in the order in
+	// which records of equal time are processed.
+	Topics []string
+	Tables []string
+	Nodes  []string
+	Sinks  []string
+	// Partitions is the number of tasks when the plan knows it, else 0.
+	Partitions int32
+	// CoPartitioned are topics that must have the same number of partitions.
+	CoPartitioned []string
+}
+
+// Resources are the pipeline's bounds; 0 is not said.
+type Resources struct {
+	Parallelism    int
+	MemoryBytes    int64
+	BufferBytes    int64
+	CommitInterval time.Duration
+}
+
+// DefaultCommitInterval is how often positions and state are committed.
+const DefaultCommitInterval = 200 * time.Millisecond
+
+// Determinism is how far a replay repeats a run.
+type Determinism string
+
+// The classes.
+const (
+	// DeterminismA: every task reads one partition with one writer. Byte-identical.
+	DeterminismA Determinism = "A"
+	// DeterminismB: inputs are merged by event time. Byte-identical.
+	DeterminismB Determinism = "B"
+	// DeterminismD: something looks at a clock or the outside. A replay may differ.
+	DeterminismD Determinism = "D"
+)
+
+// Node returns the node with an id, or nil.
+func (p *Plan) Node(id string) *Node {
+	for _, n := range p.Nodes {
+		if n.ID == id {
+			return n
+		}
+	}
+	return nil
+}
+
+// Source returns the source with an id, or nil.
+func (p *Plan) Source(id string) *Source {
+	for _, s := range p.Sources {
+		if s.ID == id {
+			return s
+		}
+	}
+	return nil
+}
+
+// Table returns the table with an id, or nil.
+func (p *Plan) Table(id string) *Table {
+	for _, t := range p.Tables {
+		if t.ID == id {
+			return t
+		}
+	}
+	return nil
+}
+
+// Topic returns the topic with a name, or nil.
+func (p *Plan) Topic(name string) *Topic {
+	for _, t := range p.Topics {
+		if t.Name == name {
+			return t
+		}
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// String is the plan as `pipeline plan` prints it. It shows no secret.
+func (p *Plan) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "pipeline %s   determinism %s: %s\n", p.Pipeline, p.Determinism,
+		p.Determinism.text())
+	for _, s := range p.Sources {
+		if !s.TableOnly {
+			fmt.Fprintf(&b, "\nsource %s\n", s.ID)
+			s.render(&b)
+		}
+	}
+	for _, t := range p.Tables {
+		fmt.Fprintf(&b, "\ntable %s\n  topic %s\n", t.ID, t.Topic)
+		if s := p.Source(t.Source); s != nil && s.TableOnly {
+			s.render(&b)
+		}
+	}
+	for _, sub := range p.SubTopologies {
+		fmt.Fprintf(&b, "\npart %d reads %s%s\n", sub.Index, strings.Join(sub.Topics, ", "),
+			taskText(sub.Partitions))
+		for _, id := range sub.Nodes {
+			n := p.Node(id)
+			fmt.Fprintf(&b, "  %-16s %-10s %s\n", n.ID, n.Kind, n.text())
+		}
+	}
+	b.WriteString("\nsinks\n")
+	for _, s := range p.Sinks {
+		to := "topic " + s.Topic
+		if s.Connector != nil {
+			to = "connector " + s.Connector.Name + " " + config(s.Connector.Config)
+		}
+		fmt.Fprintf(&b, "  %-16s from %-14s %s\n  %-16s %s\n", s.ID, s.From, to, "",
+			s.Guarantee)
+	}
+	p.renderTopics(&b)
+	fmt.Fprintf(&b, "\nerrors  %s\nplan    %s\n", p.policyText(), p.Fingerprint[:16])
+	return b.String()
+}
+
+func (s *Source) render(b *strings.Builder) {
+	if s.Connector != nil {
+		fmt.Fprintf(b, "  connector %s %s\n", s.Connector.Name, config(s.Connector.Config))
+	}
+	key := s.Key.Format.String()
+	if s.KeyProgram != nil {
+		key = s.KeyProgram.Source()
+	}
+	fmt.Fprintf(b, "  topic %s   key %s   value %s\n", s.Topic, key, s.Value.Format)
+	if s.EventTime != nil {
+		fmt.Fprintf(b, "  event time %s, at most %s out of order\n", s.EventTime.Source(),
+			span(s.MaxLateness))
+	}
+}
+
+func (d Determinism) text() string {
+	switch d {
+	case DeterminismA:
+		return "a replay gives the same bytes"
+	case DeterminismB:
+		return "a replay gives the same bytes; inputs are merged by event time"
+	}
+	return "a replay may differ"
+}
+
+func taskText(partitions int32) string {
+	switch partitions {
+	case 0:
+		return ""
+	case 1:
+		return "   1 task"
+	}
+	return fmt.Sprintf("   %d tasks", partitions)
+}
+
+// text is a node in a few words.
+func (n *Node) text() string {
+	from := strings.Join(n.From, ", ")
+	switch n.Kind {
+	case KindFilter:
+		return fmt.Sprintf("%s: %s", from, n.Filter.Source())
+	case KindKeyBy:
+		return fmt.Sprintf("%s: %s, through %s", from, n.KeyBy.Key.Source(), n.KeyBy.Topic)
+	case KindJoin:
+		missing := "without a row: dropped"
+		if n.Join.Left {
+			missing = "without a row: null"
+		} else if n.Join.MissingDLQ {
+			missing = "without a row: dlq"
+		}
+		return fmt.Sprintf("%s with %s as %s, %s", from, n.Join.Table, n.Join.As, missing)
+	case KindAggregate:
+		a := n.Aggregate
+		emit := "on update"
+		if a.EmitOnClose {
+			emit = "on close"
+		}
+		window := "tumbling " + span(a.Size)
+		if a.Every != a.Size {
+			window = fmt.Sprintf("hopping %s every %s", span(a.Size), span(a.Every))
+		}
+		late := a.Late
+		if a.LateTopic != "" {
+			late = "topic " + a.LateTopic
+		}
+		return fmt.Sprintf("%s: %s, grace %s, %s, late: %s", from, window, span(a.Grace), emit,
+			late)
+	case KindPlugin:
+		return fmt.Sprintf("%s: plugin %s", from, strings.TrimSuffix(
+			n.Plugin.Alias+"/"+n.Plugin.Operator, "/"))
+	case KindBranch:
+		var ids []string
+		for _, a := range n.Arms {
+			ids = append(ids, a.ID)
+		}
+		return fmt.Sprintf("%s: to %s", from, strings.Join(ids, ", "))
+	}
+	return from
+}
+
+func (p *Plan) renderTopics(b *strings.Builder) {
+	b.WriteString("\ntopics\n")
+	for _, t := range p.Topics {
+		size := "as it is"
+		switch {
+		case t.Partitions == 1:
+			size = "1 partition"
+		case t.Partitions > 0:
+			size = fmt.Sprintf("%d partitions", t.Partitions)
+		case t.SameAs != "":
+			size = "partitions as " + t.SameAs
+		case t.Create:
+			size = "partitions by the broker's default"
+		}
+		if t.Compacted {
+			size += ", compacted"
+		}
+		fmt.Fprintf(b, "  %-36s %-12s %s\n", t.Name, t.Role, size)
+	}
+}
+
+func (p *Plan) policyText() string {
+	if p.Policy.Then == "dlq" {
+		return "to " + p.Policy.DLQ
+	}
+	return string(p.Policy.Then)
+}
+
+// span writes a duration as a file has it: 1d, not 24h0m0s.
+func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d > 0 && d%day == 0:
+		return fmt.Sprintf("%dd", d/day)
+	case d > 0 && d%time.Hour == 0:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	case d > 0 && d%time.Minute == 0:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	}
+	return d.String()
+}
