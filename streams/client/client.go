@@ -68,7 +68,7 @@ type Producer interface {
 	// Acked returns the offset after the last acknowledged record this producer sent to tp, or -1
 	// if there is none.
 	Acked(tp TopicPartition) int64
-	// Close gives up what is not acknowledged.
+	// Close gives up what is not acknowledged: what was not sent yet will never be.
 	Close()
 }
 
@@ -113,11 +113,11 @@ type Admin interface {
 type Cluster interface {
 	// Consumer returns a new consumer without partitions.
 	Consumer() (Consumer, error)
-	// Producer returns a new producer. All producers of a Cluster may share connections.
+	// Producer returns a new producer.
 	Producer() (Producer, error)
 	// Admin returns the shared admin.
 	Admin() Admin
-	// Close closes what Producer and Admin share. Consumers are closed by their users, before.
+	// Close closes the admin. Consumers and producers are closed by their users.
 	Close()
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -70,10 +69,8 @@ func (o Options) validate() error {
 // Kafka is a cluster that speaks the Kafka protocol.
 type Kafka struct {
 	opts   Options
-	shared *kgo.Client // produces and asks; consumers have their own
+	shared *kgo.Client // asks; producers and consumers have their own
 	admin  kafkaAdmin
-	// known holds the partitions that have acknowledged a record of the shared client.
-	known sync.Map // TopicPartition -> true
 }
 
 var _ Cluster = (*Kafka)(nil)
@@ -85,16 +82,7 @@ func NewKafka(opts Options) (*Kafka, error) {
 		return nil, err
 	}
 	k := &Kafka{opts: opts}
-	shared, err := kgo.NewClient(k.kgo(
-		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.RequiredAcks(kgo.AllISRAcks()),
-		kgo.ProducerLinger(opts.Linger),
-		kgo.ProducerBatchCompression(kgo.NoCompression()),
-		// The bound of a Producer is BufferBytes; kgo's own must not cut in, because it would
-		// stop the producers of other tasks.
-		kgo.MaxBufferedRecords(1<<30),
-		kgo.StopProducerOnDataLossDetected(),
-	)...)
+	shared, err := kgo.NewClient(k.kgo()...)
 	if err != nil {
 		return nil, fmt.Errorf("make Kafka client: %w", err)
 	}

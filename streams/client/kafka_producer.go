@@ -10,11 +10,13 @@ import (
 	"github.com/millstream-io/millstream/core/record"
 )
 
-// kafkaProducer counts its own records among those of the shared client, so that one task's Flush
-// does not wait for the others'.
+// kafkaProducer produces with a kgo client of its own: closing it is the only way to be sure that
+// what it has not sent is never sent.
 type kafkaProducer struct {
-	k     *Kafka
-	limit int64 // bytes without acknowledgement
+	client *kgo.Client
+	limit  int64 // bytes without acknowledgement
+	// known holds the partitions that have acknowledged a record. Only Send uses it.
+	known map[TopicPartition]bool
 
 	mu struct {
 		sync.Mutex
@@ -32,7 +34,20 @@ var _ Producer = (*kafkaProducer)(nil)
 
 // Producer implements Cluster.
 func (k *Kafka) Producer() (Producer, error) {
-	p := &kafkaProducer{k: k, limit: k.opts.BufferBytes}
+	client, err := kgo.NewClient(k.kgo(
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.ProducerLinger(k.opts.Linger),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.MaxBufferedRecords(1<<30), // the bound is BufferBytes
+		kgo.StopProducerOnDataLossDetected(),
+	)...)
+	if err != nil {
+		return nil, fmt.Errorf("make Kafka producer: %w", err)
+	}
+	p := &kafkaProducer{
+		client: client, limit: k.opts.BufferBytes, known: map[TopicPartition]bool{},
+	}
 	p.mu.acked = map[TopicPartition]int64{}
 	return p, nil
 }
@@ -57,7 +72,7 @@ type sent struct {
 func (p *kafkaProducer) Send(ctx context.Context, tp TopicPartition, records []record.Record,
 ) (int, error) {
 	n := 0
-	if _, known := p.k.known.Load(tp); !known && len(records) > 0 {
+	if !p.known[tp] && len(records) > 0 {
 		if err := p.produce(ctx, tp, records[:1]); err != nil {
 			return 0, err
 		}
@@ -65,7 +80,7 @@ func (p *kafkaProducer) Send(ctx context.Context, tp TopicPartition, records []r
 		if err := p.Flush(ctx); err != nil {
 			return n, err
 		}
-		p.k.known.Store(tp, true)
+		p.known[tp] = true
 	}
 	if n == len(records) {
 		return n, nil
@@ -103,7 +118,7 @@ func (p *kafkaProducer) produce(ctx context.Context, tp TopicPartition,
 	done := s.done
 	for i := range out {
 		// Not ctx: its end would drop records from the middle of a partition's queue.
-		p.k.shared.Produce(context.Background(), &out[i], done)
+		p.client.Produce(context.Background(), &out[i], done)
 	}
 	return nil
 }
@@ -210,7 +225,7 @@ func (p *kafkaProducer) Acked(tp TopicPartition) int64 {
 	return -1
 }
 
-// Close implements Producer. Records that are still on their way are the shared client's.
+// Close implements Producer.
 func (p *kafkaProducer) Close() {
 	p.mu.Lock()
 	if p.mu.err == nil {
@@ -222,4 +237,5 @@ func (p *kafkaProducer) Close() {
 	if moved != nil {
 		close(moved)
 	}
+	p.client.Close()
 }

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -111,6 +112,9 @@ type DB struct {
 	gen       uint32
 	slab      []row
 	keyBuf    []byte
+	// lastBucket is the store of the last changelog key, lastPrefix the prefix of its keys.
+	lastBucket *bucket
+	lastPrefix []byte
 }
 
 var _ Stores = (*DB)(nil)
@@ -233,15 +237,22 @@ func (db *DB) Lookup(key []byte) ([]byte, bool, error) {
 	return b.Get(k)
 }
 
+// locate finds the bucket of a changelog key. Keys of a restore come in runs of one bucket, so the
+// last one is tried first; its prefix holds the length of the name, so it is no other's prefix.
 func (db *DB) locate(key []byte) (*bucket, []byte, error) {
+	if db.lastBucket != nil && bytes.HasPrefix(key, db.lastPrefix) {
+		return db.lastBucket, key[len(db.lastPrefix):], nil
+	}
 	id, k, err := parseKey(key)
 	if err != nil {
 		return nil, nil, err
 	}
-	if id.windowed {
+	if id.windowed { // a window may be retired, so it is looked up each time
 		return db.windowsOf(id.name).bucket(id.start), k, nil
 	}
-	return db.Store(id.name).(*bucket), k, nil
+	db.lastBucket = db.Store(id.name).(*bucket)
+	db.lastPrefix = id.appendPrefix(nil)
+	return db.lastBucket, k, nil
 }
 
 // Commit makes the uncommitted rows committed: their changelog records and meta are acknowledged.

@@ -37,12 +37,12 @@ func (t *loop) open(ctx context.Context, s start) (err error) {
 	if err != nil {
 		return err
 	}
+	t.writer = newWriter(t.name, t.opts.Cluster, producer)
 	consumer, err := t.opts.Cluster.Consumer()
 	if err != nil {
 		return err
 	}
 	defer consumer.Close()
-	t.writer = newWriter(t.name, t.opts.Cluster, producer)
 	log, err := t.changelogRange(ctx)
 	if err != nil {
 		return err
