@@ -57,30 +57,14 @@ func DefaultConfig() Config {
 	}
 }
 
-// withDefaults fills fields that are zero where zero cannot be meant.
+// withDefaults takes the zero Config for DefaultConfig. Other zero values stay what they say, since
+// retention.ms=0 and the like mean something; only an empty Flush is filled.
 func (c Config) withDefaults() Config {
-	d := DefaultConfig()
-	fill64 := func(v *int64, def int64) {
-		if *v == 0 {
-			*v = def
-		}
+	if c == (Config{}) {
+		return DefaultConfig()
 	}
-	fill := func(v *int, def int) {
-		if *v == 0 {
-			*v = def
-		}
-	}
-	fill64(&c.SegmentBytes, d.SegmentBytes)
-	fill64(&c.SegmentMS, d.SegmentMS)
-	fill64(&c.RetentionMS, d.RetentionMS)
-	fill64(&c.RetentionBytes, d.RetentionBytes)
-	fill64(&c.TimestampBeforeMaxMS, d.TimestampBeforeMaxMS)
-	fill64(&c.TimestampAfterMaxMS, d.TimestampAfterMaxMS)
-	fill(&c.SegmentIndexBytes, d.SegmentIndexBytes)
-	fill(&c.IndexIntervalBytes, d.IndexIntervalBytes)
-	fill(&c.MaxMessageBytes, d.MaxMessageBytes)
 	if c.Flush == "" {
-		c.Flush = d.Flush
+		c.Flush = FlushGroup
 	}
 	return c
 }

@@ -16,7 +16,7 @@ const maxFileName = 255
 
 // Create returns the log of a partition, made if missing. A log of that name with another topic id
 // is of an earlier topic: its directory is set aside with suffix -stray, not deleted. A log without
-// an id, as old Kafka versions made them, is adopted. Zero fields of c mean the default.
+// an id, as old Kafka versions made them, is adopted. The zero Config is DefaultConfig.
 func (d *Dir) Create(tp TopicPartition, topicID uuid.UUID, c Config) (*Log, error) {
 	l, err := d.create(tp, topicID, c.withDefaults())
 	if err != nil {

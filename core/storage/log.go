@@ -99,8 +99,8 @@ func (l *Log) TopicID() uuid.UUID { return *l.topicID.Load() }
 // Config returns the configuration in force.
 func (l *Log) Config() Config { return *l.config.Load() }
 
-// SetConfig changes the configuration for what comes next. Zero fields mean the default. The error
-// is ErrInvalidConfig.
+// SetConfig changes the configuration for what comes next. The zero Config is DefaultConfig. The
+// error is ErrInvalidConfig.
 func (l *Log) SetConfig(c Config) error {
 	c = c.withDefaults()
 	if err := c.validate(); err != nil {
