@@ -331,9 +331,9 @@ func (a *aggregate) store(ctx *operator.Context, rec *operator.Record,
 		if err != nil {
 			return err
 		}
-		result := operator.Record{Key: rec.Key, Timestamp: ts, Window: x.window,
-			StreamTime: rec.StreamTime, Order: rec.Order}
-		if err := a.emit(ctx, &result, out); err != nil {
+		out.Records = append(out.Records, operator.Record{Key: rec.Key, Timestamp: ts,
+			Window: x.window, StreamTime: rec.StreamTime, Order: rec.Order})
+		if err := a.emit(ctx, out); err != nil {
 			return err
 		}
 	}

@@ -41,9 +41,9 @@ func (a *aggregate) emitWindow(ctx *operator.Context, w openWindow,
 		if err != nil {
 			return err
 		}
-		rec := result
-		rec.Key, rec.Timestamp = a.out.copy(key), ts
-		return a.emit(ctx, &rec, out)
+		result.Key, result.Timestamp = a.out.copy(key), ts
+		out.Records = append(out.Records, result)
+		return a.emit(ctx, out)
 	})
 	if err != nil {
 		return fmt.Errorf("emit window %d of step %s: %w", w.start, ctx.Step(), err)
@@ -51,16 +51,19 @@ func (a *aggregate) emitWindow(ctx *operator.Context, w openWindow,
 	return nil
 }
 
-// emit appends a result made of accs.
-func (a *aggregate) emit(ctx *operator.Context, rec *operator.Record, out *operator.Batch) error {
+// emit gives the last record of out the value made of accs.
+func (a *aggregate) emit(ctx *operator.Context, out *operator.Batch) error {
+	n := len(out.Records) - 1
+	rec := &out.Records[n]
 	for i := range a.accs {
 		a.values[i] = a.accs[i].result(a.o.Fields[i].Func)
 	}
 	if a.o.Result != nil {
 		if err := a.o.Result(rec, a.values); err != nil {
-			return ctx.Fail(rec, operator.ClassOperator, fmt.Errorf("make result: %w", err))
+			err = ctx.Fail(rec, operator.ClassOperator, fmt.Errorf("make result: %w", err))
+			out.Records = out.Records[:n]
+			return err
 		}
-		out.Append(rec)
 		return nil
 	}
 	b := a.out.start()
@@ -80,7 +83,6 @@ func (a *aggregate) emit(ctx *operator.Context, rec *operator.Record, out *opera
 		b = v.AppendJSON(b)
 	}
 	rec.Value = a.out.end(append(b, '}'))
-	out.Append(rec)
 	return nil
 }
 

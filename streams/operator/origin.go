@@ -68,7 +68,7 @@ const (
 //	if bit 2: count, then name and value of each header
 func AppendOrigin(dst []byte, rec *Record, key, value []byte, headers []record.Header) []byte {
 	o := OriginOf(rec)
-	dst = appendBytes(dst, []byte(o.Topic))
+	dst = appendString(dst, o.Topic)
 	dst = binary.AppendVarint(dst, int64(o.Partition))
 	dst = binary.AppendVarint(dst, o.Offset)
 	dst = binary.AppendVarint(dst, o.Timestamp)
@@ -92,7 +92,7 @@ func AppendOrigin(dst []byte, rec *Record, key, value []byte, headers []record.H
 	if bits&originHeaders != 0 {
 		dst = binary.AppendVarint(dst, int64(len(o.Headers)))
 		for _, h := range o.Headers {
-			dst = appendBytes(dst, []byte(h.Key))
+			dst = appendString(dst, h.Key)
 			dst = appendBytes(dst, h.Value)
 		}
 	}
@@ -166,6 +166,10 @@ func (r *originReader) bytes() []byte {
 	v := r.b[:n:n]
 	r.b = r.b[n:]
 	return v
+}
+
+func appendString(dst []byte, s string) []byte {
+	return append(binary.AppendVarint(dst, int64(len(s))), s...)
 }
 
 func appendBytes(dst, b []byte) []byte {

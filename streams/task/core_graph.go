@@ -147,7 +147,9 @@ func (c *Core) partitionsOf(topic string, planned int32) int32 {
 func (c *Core) runSteps() error {
 	s := c.StreamTime()
 	for _, src := range c.sources {
+		src.ctx.Stats().In.Add(src.taken)
 		src.ctx.Stats().Out.Add(int64(len(src.batch.Records)))
+		src.taken = 0
 	}
 	for _, n := range c.nodes {
 		in, own := n.input()

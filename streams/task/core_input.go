@@ -31,6 +31,7 @@ type sourceState struct {
 	spec  *topology.Source
 	ctx   *operator.Context
 	batch operator.Batch
+	taken int64 // records of the current run, bad ones included
 }
 
 // makeInputs lists what the task reads and makes the lanes, at the beginning of everything.
@@ -151,7 +152,8 @@ func (c *Core) addStream(l *lane, r *record.Record) error {
 		return nil
 	}
 	before := l.clock.Max
-	h := l.read(r)
+	var h held
+	l.read(&h, r)
 	done := place{eff: l.processed.eff, offset: l.processed.offset}
 	if r.Offset < l.rereadTo && !done.less(place{eff: h.eff, offset: r.Offset}) {
 		return nil // processed before the restart, out of the order of offsets
@@ -207,12 +209,12 @@ func (c *Core) Buffered() (records int, bytes int64) {
 	return c.buffered.records, c.buffered.bytes
 }
 
-// record makes the record steps see of one that was read.
-func (in *coreInput) record(r *record.Record) operator.Record {
-	rec := operator.Record{Key: r.Key, Value: r.Value, Timestamp: r.Timestamp,
-		Headers: r.Headers, Raw: r, From: &in.from}
+// record fills rec, which is zero, with what steps see of a record that was read.
+func (in *coreInput) record(rec *operator.Record, r *record.Record) {
+	rec.Key, rec.Value, rec.Timestamp = r.Key, r.Value, r.Timestamp
+	rec.Raw, rec.From = r, &in.from
 	if len(r.Headers) == 0 {
-		return rec
+		return
 	}
 	rec.Headers = operator.VisibleHeaders(r.Headers)
 	if in.source != nil && in.source.Repartition() {
@@ -221,7 +223,6 @@ func (in *coreInput) record(r *record.Record) operator.Record {
 			rec.Window.End = int64(binary.BigEndian.Uint64(w[8:]))
 		}
 	}
-	return rec
 }
 
 // TableReady tells that a table partition was read to the end it had when the task started. No

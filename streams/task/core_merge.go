@@ -77,9 +77,10 @@ func (l *lane) firstOffset(fallback int64) int64 {
 	return l.sorted.firstOffset(fallback)
 }
 
-// read tells the event time of a record of an external topic and moves the clock.
-func (l *lane) read(r *record.Record) held {
-	h := held{rec: l.in.record(r), ok: true, before: l.clock.Max}
+// read fills h with a record of an external topic: tells its event time and moves the clock.
+func (l *lane) read(h *held, r *record.Record) {
+	*h = held{ok: true, before: l.clock.Max}
+	l.in.record(&h.rec, r)
 	s := l.in.source
 	ts, err := eventtime.Extract(s.Timestamp, &h.rec)
 	if err != nil {
@@ -94,11 +95,10 @@ func (l *lane) read(r *record.Record) held {
 	}
 	if h.bad != nil {
 		h.eff = l.clock.W() // takes its place, moves no time
-		return h
+		return
 	}
 	h.rec.Timestamp = ts
 	h.eff = l.clock.Observe(ts)
-	return h
 }
 
 // head returns the next record of the lane, nil when there is none that can be told to be next.
@@ -109,10 +109,11 @@ func (l *lane) head() *held {
 	if l.first < len(l.queue) {
 		it := &l.queue[l.first]
 		if l.in.byWriter == nil {
-			l.next = l.read(it.rec)
+			l.read(&l.next, it.rec)
 			return &l.next
 		}
-		l.next = held{rec: l.in.record(it.rec), ok: true, seq: it.seq, w: it.w}
+		l.next = held{ok: true, seq: it.seq, w: it.w}
+		l.in.record(&l.next.rec, it.rec)
 		l.next.eff = max(it.w, l.next.rec.Timestamp)
 		return &l.next
 	}
@@ -215,7 +216,7 @@ func (c *Core) process(l *lane, h *held) error {
 	h.rec.StreamTime, h.rec.Order = c.StreamTime(), 2*c.events+1
 	c.events++
 	c.count(h.rec.Raw, -1)
-	s.ctx.Stats().In.Add(1)
+	s.taken++
 	var err error
 	switch {
 	case h.bad == nil:

@@ -22,6 +22,9 @@ type outputs struct {
 	control bool
 	told    map[string]told // of the snapshot, by repartition topic
 	arena   arena
+	scratch []byte
+	// extra are the headers of one record beside its own and its lane.
+	extra [2]record.Header
 }
 
 var _ operator.Reporter = (*outputs)(nil)
@@ -57,33 +60,32 @@ func (o *outputs) write(n *nodeState, in *operator.Batch) (written int, err erro
 			partition = int32((rec.Order >> 1) % int64(n.partitions))
 		}
 		x := record.Record{Timestamp: rec.Timestamp, Key: key, Value: value, Headers: rec.Headers}
-		var extra [2]record.Header
-		o.add(rec, s.Topic, partition, x, extra[:o.passOn(n, rec, &x, &extra)])
+		o.add(rec, s.Topic, partition, x, o.passOn(n, rec, &x))
 		written++
 	}
 	return written, nil
 }
 
-// passOn fills the headers that carry origin and window through a repartition topic and returns
-// their number.
-func (o *outputs) passOn(n *nodeState, rec *operator.Record, x *record.Record,
-	extra *[2]record.Header) (count int) {
+// passOn returns the headers that carry origin and window through a repartition topic. They are
+// valid until the next call.
+func (o *outputs) passOn(n *nodeState, rec *operator.Record, x *record.Record) []record.Header {
 	if !n.spec.Sink.Repartition {
-		return 0
+		return nil
 	}
+	extra := o.extra[:0]
 	if rec.Windowed() {
 		w := o.arena.bytes(16)
 		binary.BigEndian.PutUint64(w, uint64(rec.Window.Start))
 		binary.BigEndian.PutUint64(w[8:], uint64(rec.Window.End))
-		extra[count] = record.Header{Key: operator.HeaderWindow, Value: w}
-		count++
+		extra = append(extra, record.Header{Key: operator.HeaderWindow, Value: w})
 	}
 	if !n.spec.Sink.DropOrigin {
-		extra[count] = record.Header{Key: operator.HeaderOrigin,
-			Value: operator.AppendOrigin(nil, rec, x.Key, x.Value, x.Headers)}
-		count++
+		o.scratch = operator.AppendOrigin(o.scratch[:0], rec, x.Key, x.Value, x.Headers)
+		v := o.arena.bytes(len(o.scratch))
+		copy(v, o.scratch)
+		extra = append(extra, record.Header{Key: operator.HeaderOrigin, Value: v})
 	}
-	return count
+	return extra
 }
 
 // add takes an output caused by rec. The headers become those of x, extra and the lane.

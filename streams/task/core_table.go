@@ -34,7 +34,8 @@ func (c *Core) addTableRow(in *coreInput, r *record.Record) error {
 // failAside fails a record outside the order of events: rows of tables come by arrival, records of
 // foreign writers in no order at all. Their dead letters are not part of the sequence.
 func (c *Core) failAside(in *coreInput, r *record.Record, class string, cause error) error {
-	rec := in.record(r)
+	var rec operator.Record
+	in.record(&rec, r)
 	rec.StreamTime, rec.Order = c.StreamTime(), 2*c.events
 	c.out.control = true
 	err := in.ctx.Fail(&rec, class, cause)

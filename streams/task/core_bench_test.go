@@ -1,0 +1,102 @@
+package task
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/millstream-io/millstream/core/record"
+	"github.com/millstream-io/millstream/streams/aggregate"
+	"github.com/millstream-io/millstream/streams/operator"
+	"github.com/millstream-io/millstream/streams/state"
+	"github.com/millstream-io/millstream/streams/topology"
+	"github.com/millstream-io/millstream/streams/window"
+)
+
+// benchBatch is the number of records handed over at once.
+const benchBatch = 1024
+
+// benchCore drives a core over a source of one partition; every op of the benchmark is a batch.
+func benchCore(b *testing.B, build func(*topology.Builder), recs []record.Record) {
+	builder := topology.NewBuilder(topology.Options{App: "bench"})
+	builder.Source("in", "in", topology.SourceOptions{})
+	build(builder)
+	topo, err := builder.Build(func(string) int32 { return 1 })
+	require.NoError(b, err)
+	db, err := state.Open(state.Options{})
+	require.NoError(b, err)
+	c, err := NewCore(CoreOptions{Topology: topo, Sub: topo.Subs[0], Stores: db})
+	require.NoError(b, err)
+	var outs []Output
+	next := int64(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		at := int(next) % len(recs)
+		batch := recs[at : at+benchBatch]
+		for i := range batch {
+			batch[i].Offset = next
+			next++
+		}
+		require.NoError(b, c.Add("in", 0, batch, next))
+		n, err := c.Run(benchBatch)
+		if err != nil || n != benchBatch {
+			b.Fatal(n, err)
+		}
+		outs = c.TakeOutputs(outs[:0])
+	}
+	b.ReportMetric(float64(b.N)*benchBatch/b.Elapsed().Seconds(), "records/s")
+}
+
+func coreBenchRecords(n int) []record.Record {
+	recs := make([]record.Record, n)
+	for i := range recs {
+		recs[i] = record.Record{Timestamp: int64(i), Key: fmt.Appendf(nil, "key-%05d", i*7919%10_000),
+			Value: []byte(`{"id":1,"amount":17,"country":"NO","note":"some more bytes to carry"}`)}
+	}
+	return recs
+}
+
+// BenchmarkCoreFilterChain is source, two filters, a map and a sink; half of the records pass.
+func BenchmarkCoreFilterChain(b *testing.B) {
+	benchCore(b, func(t *topology.Builder) {
+		t.Filter("odd", "in", func(r *operator.Record) (bool, error) {
+			return r.Raw.Offset%2 == 1, nil
+		})
+		t.Filter("all", "odd", func(r *operator.Record) (bool, error) {
+			return bytes.Contains(r.Value, []byte("amount")), nil
+		})
+		t.Map("same", "all", func(*operator.Record) error { return nil })
+		t.Sink("out", "same", "out", topology.SinkOptions{})
+	}, coreBenchRecords(64*benchBatch))
+}
+
+// BenchmarkCoreTumblingCount counts 10 000 keys in windows that hold all records, emitting on
+// close: one row updated per record.
+func BenchmarkCoreTumblingCount(b *testing.B) {
+	benchCore(b, func(t *topology.Builder) {
+		t.Aggregate("n", "in", aggregate.Options{Windows: window.Tumbling(time.Hour),
+			Emit: aggregate.OnClose, Fields: []aggregate.Field{{Name: "n"}}})
+		t.Sink("out", "n", "out", topology.SinkOptions{})
+	}, coreBenchRecords(64*benchBatch))
+}
+
+// BenchmarkCoreTumblingCountOnUpdate is the same with a result per record.
+func BenchmarkCoreTumblingCountOnUpdate(b *testing.B) {
+	benchCore(b, func(t *topology.Builder) {
+		t.Aggregate("n", "in", aggregate.Options{Windows: window.Tumbling(time.Hour),
+			Fields: []aggregate.Field{{Name: "n"}}})
+		t.Sink("out", "n", "out", topology.SinkOptions{})
+	}, coreBenchRecords(64*benchBatch))
+}
+
+// BenchmarkCoreKeyBy writes every record to a repartition topic.
+func BenchmarkCoreKeyBy(b *testing.B) {
+	benchCore(b, func(t *topology.Builder) {
+		t.KeyBy("by", "in", topology.KeyByOptions{Partitions: 8,
+			Key: func(r *operator.Record) ([]byte, error) { return r.Value[8:18], nil }})
+		t.Sink("out", "by", "out", topology.SinkOptions{})
+	}, coreBenchRecords(64*benchBatch))
+}
