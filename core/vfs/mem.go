@@ -203,10 +203,8 @@ func (m *Mem) Rename(oldname, newname string) error {
 	case target == node:
 		return nil
 	case target == nil:
-	case target.mode.IsDir() != node.mode.IsDir():
+	case target.mode.IsDir(), node.mode.IsDir(): // package os refuses an empty one too
 		return pathError("rename", newname, fs.ErrExist)
-	case len(target.entries) > 0:
-		return pathError("rename", newname, syscall.ENOTEMPTY)
 	}
 	if from == to {
 		from.change(memChange{unlink: oldBase, link: newBase, node: node})

@@ -7,13 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func datasync(f *os.File) error {
-	return retryEINTR(func() error { return unix.Fdatasync(int(f.Fd())) })
-}
+func datasync(f *os.File) error { return withFD(f, unix.Fdatasync) }
 
 func preallocate(f *os.File, off, n int64) error {
-	err := retryEINTR(func() error {
-		return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, off, n)
+	err := withFD(f, func(fd int) error {
+		return unix.Fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, off, n)
 	})
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
 		return errors.ErrUnsupported

@@ -12,9 +12,7 @@ import (
 
 // tryLock takes a BSD lock on the open file; it ends with the file or the process.
 func tryLock(f *os.File) (bool, error) {
-	err := retryEINTR(func() error {
-		return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	})
+	err := withFD(f, func(fd int) error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) })
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return false, nil
 	}
@@ -29,6 +27,21 @@ func freeBytes(name string) (uint64, error) {
 		return 0, &fs.PathError{Op: "statfs", Path: name, Err: err}
 	}
 	return uint64(st.Bavail) * uint64(st.Bsize), nil
+}
+
+// withFD runs a call on the file's descriptor, which a concurrent Close then waits for.
+func withFD(f *os.File, call func(fd int) error) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var callErr error
+	if err := conn.Control(func(fd uintptr) {
+		callErr = retryEINTR(func() error { return call(int(fd)) })
+	}); err != nil {
+		return fs.ErrClosed // its only cause
+	}
+	return callErr
 }
 
 func retryEINTR(call func() error) error {
