@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -201,11 +202,16 @@ func (op *fetchOp) collectPart(t *fetchTopic, part *fetchPart, limit int) {
 		op.refuse(t, part, err)
 		return
 	}
+	if err := op.checkDivergence(part); err != nil {
+		chunk.Release()
+		op.refuse(t, part, err)
+		return
+	}
 	highWatermark := p.HighWatermark()
 	r.HighWatermark, r.LastStableOffset = highWatermark, highWatermark
 	r.LogStartOffset = p.StartOffset()
 	r.ReadCommitted = op.req.IsolationLevel == 1
-	if r.Diverging = op.diverging(part); r.Diverging != nil {
+	if r.Diverging != nil {
 		chunk.Release()
 		op.urgent = true
 		return
@@ -223,16 +229,21 @@ func (op *fetchOp) collectPart(t *fetchTopic, part *fetchPart, limit int) {
 	}
 }
 
-// diverging finds where the client's log differs from this one, nil when it does not.
-func (op *fetchOp) diverging(part *fetchPart) *protocol.EpochEnd {
+// checkDivergence finds where the client's log differs from this one, if it says what it has. An
+// epoch later than all of this log's has no such place: that is an error, as in Kafka.
+func (op *fetchOp) checkDivergence(part *fetchPart) error {
 	if part.LastFetchedEpoch < 0 || op.head.Version < 12 {
 		return nil
 	}
 	epoch, end := part.partition.OffsetForLeaderEpoch(part.LastFetchedEpoch)
-	if epoch == part.LastFetchedEpoch && end >= part.Offset {
-		return nil
+	switch {
+	case epoch < 0 || end < 0:
+		return fmt.Errorf("epoch %d is not known: %w",
+			part.LastFetchedEpoch, storage.ErrOffsetOutOfRange)
+	case epoch != part.LastFetchedEpoch || end < part.Offset:
+		part.result.Diverging = &protocol.EpochEnd{Epoch: epoch, EndOffset: end}
 	}
-	return &protocol.EpochEnd{Epoch: epoch, EndOffset: end}
+	return nil
 }
 
 // refuse records why a partition gives nothing.
