@@ -22,14 +22,16 @@ type Windows struct {
 }
 
 // Tumbling returns windows that follow each other without gap or overlap.
-func Tumbling(size time.Duration) Windows {
-	ms := size.Milliseconds()
-	return Windows{Size: ms, Advance: ms}
-}
+func Tumbling(size time.Duration) Windows { return Hopping(size, size) }
 
-// Hopping returns windows of a size that start every advance.
+// Hopping returns windows of a size that start every advance. Both count in whole ms; less than
+// that is not valid.
 func Hopping(size, advance time.Duration) Windows {
-	return Windows{Size: size.Milliseconds(), Advance: advance.Milliseconds()}
+	w := Windows{Size: size.Milliseconds(), Advance: advance.Milliseconds()}
+	if w.Advance == 0 {
+		w.Advance = -1 // the zero value would mean no windows
+	}
+	return w
 }
 
 // Validate reports a definition that makes no sense. The zero value is valid and means no windows.
