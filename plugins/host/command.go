@@ -17,6 +17,9 @@ type Command struct {
 	// Env is added to the few variables every plugin gets (PATH, HOME, TZ, TMPDIR, SSL_CERT_FILE,
 	// SSL_CERT_DIR, GOMAXPROCS, GOMEMLIMIT): KEY=value. Nothing else of the host's environment passes.
 	Env []string
+	// Dir is the working directory of the process, which relative paths in configurations start from;
+	// "" = that of the host.
+	Dir string
 	// SHA256 is the checksum the binary must have, in hex; "" = not checked. On Linux the bytes that
 	// were checked are the bytes that run.
 	SHA256 string

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -88,8 +89,12 @@ func (p *process) start(env []string) error {
 			outR.Close(), outW.Close(), errR.Close(), errW.Close())
 	}
 	p.lifeline = lifeW
+	path, err := filepath.Abs(p.command.Path) // Dir may be another one
+	if err != nil {
+		return errors.Join(err, closeAll(outR, outW, errR, errW, lifeR, lifeW))
+	}
 	cmd := &exec.Cmd{
-		Path: p.command.Path, Args: append([]string{p.command.Path}, p.command.Args...), Env: env,
+		Path: path, Dir: p.command.Dir, Args: append([]string{p.command.Path}, p.command.Args...), Env: env,
 		Stdout: outW, Stderr: errW, ExtraFiles: []*os.File{lifeR}, SysProcAttr: childAttr(),
 	}
 	unpin, err := pinBinary(cmd, bin, p.command.SHA256 != "")
