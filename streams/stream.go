@@ -113,6 +113,9 @@ func (s *Stream) ToWith(id, topic string, o SinkOptions) { s.b.Sink(id, s.id, to
 
 // Window groups the records of each key by windows of event time.
 func (s *Stream) Window(w Windows) *Window {
+	if w == (Windows{}) {
+		w = Tumbling(0) // reported by Build; the zero value would mean no windows
+	}
 	return &Window{s: s, o: aggregate.Options{Windows: w}}
 }
 
