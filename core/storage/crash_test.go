@@ -116,8 +116,8 @@ func (c crashPoint) checkContent(t *testing.T, l *Log) {
 	require.Empty(t, got, "records that nobody wrote, crash ahead of %q", c.step)
 }
 
-// TestCrashLosesNothingAcknowledged cuts the power at every step of a log's life: creation, appends,
-// rolls, epochs, retention, record deletion, clean shutdown and restart.
+// TestCrashLosesNothingAcknowledged cuts the power at every step of a log's life: creation,
+// appends, rolls, epochs, retention, record deletion, clean shutdown and restart.
 func TestCrashLosesNothingAcknowledged(t *testing.T) {
 	for _, policy := range []FlushPolicy{FlushAlways, FlushGroup} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -215,8 +215,8 @@ func TestCrashWhileTruncating(t *testing.T) {
 	}
 }
 
-// TestCrashWhileRecreatingATopic cuts the power while a topic is deleted and made anew: no record or
-// offset of the old one may show up in the new one.
+// TestCrashWhileRecreatingATopic cuts the power while a topic is deleted and made anew: no record
+// or offset of the old one may show up in the new one.
 func TestCrashWhileRecreatingATopic(t *testing.T) {
 	rec, fsys := newCrashRecorder(4)
 	d := mustOpen(t, fsys, "/data")

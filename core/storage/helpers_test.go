@@ -26,6 +26,12 @@ var (
 	farAway = int64(1) << 60
 )
 
+// tester is what helpers need of a test, a rapid one too.
+type tester interface {
+	require.TestingT
+	Helper()
+}
+
 // testClock is a wall clock that stands still.
 type testClock struct{ ms atomic.Int64 }
 
@@ -69,7 +75,7 @@ func mustCreate(t testing.TB, d *Dir, c Config) *Log {
 }
 
 // batchOf builds a batch of n records of size bytes each from timestamp ts on, 1 ms apart.
-func batchOf(t testing.TB, n, size int, ts int64) []byte {
+func batchOf(t tester, n, size int, ts int64) []byte {
 	t.Helper()
 	b := record.NewBuilder(record.BuilderOptions{LeaderEpoch: -1})
 	for i := range n {
@@ -103,7 +109,7 @@ func mustAppend(t testing.TB, l *Log, batch []byte) AppendResult {
 }
 
 // readAll reads the log in chunks from its start and returns the records' values by offset.
-func readAll(t testing.TB, l *Log, maxBytes int) map[int64]string {
+func readAll(t tester, l *Log, maxBytes int) map[int64]string {
 	t.Helper()
 	got := map[int64]string{}
 	for at := l.StartOffset(); at < l.EndOffset(); {

@@ -150,8 +150,8 @@ func (l *Log) cleanDirectory() ([]int64, error) {
 }
 
 // openSegments opens the segments in order and recovers those that reach beyond the recovery point
-// or do not fit together. What follows a cut, or a segment that lost unsynced batches at its end, is
-// retired. It returns the epochs that it saw in the recovered ones.
+// or do not fit together. What follows a cut, or a segment that lost unsynced batches at its end,
+// is retired. It returns the epochs that it saw in the recovered ones.
 func (l *Log) openSegments(bases []int64, p openParams) ([]*segment, epochList, error) {
 	var list []*segment
 	var epochs epochList

@@ -84,6 +84,11 @@ func (l *Log) dropOldestLocked(n int) error {
 	}
 	old := *l.segments.Load()
 	list := old[n:len(old):len(old)]
+	// Names may reach the disk in any order. The segments that stay must be there before the first
+	// one goes, and the older ones must go first: a power cut must not leave a hole, or nothing.
+	if err := l.syncNamesLocked(); err != nil {
+		return err
+	}
 	start := max(l.start.Load(), list[0].base)
 	l.start.Store(start)
 	l.segments.Store(&list)
@@ -92,10 +97,22 @@ func (l *Log) dropOldestLocked(n int) error {
 		err = l.storeEpochsLocked(epochs)
 	}
 	l.dirDirty.Store(true)
-	for _, s := range old[:n] {
+	for i, s := range old[:n] {
 		err = errors.Join(err, l.retireSegment(s))
+		if i+1 < n {
+			err = errors.Join(err, l.syncNamesLocked())
+		}
 	}
 	return err
+}
+
+// syncNamesLocked makes the names in the directory durable.
+func (l *Log) syncNamesLocked() error {
+	if err := l.fsys.SyncDir(l.dir()); err != nil {
+		l.owner.fail(fmt.Errorf("sync directory %s: %w", l.dir(), err))
+		return l.owner.failure()
+	}
+	return nil
 }
 
 // retireSegment renames the files of a segment that left the list and has them unlinked later.

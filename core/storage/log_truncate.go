@@ -8,8 +8,8 @@ import (
 )
 
 // TruncateTo removes the records at offset and later, for a follower whose leader never had them.
-// A batch that holds offset goes as a whole, so that the end may be smaller than offset. It does
-// nothing at or beyond the end; below the start it is ResetTo.
+// A batch that holds offset goes as a whole, so that the end may be smaller than offset, but not
+// than the start. It does nothing at or beyond the end; below the start it is ResetTo.
 func (l *Log) TruncateTo(offset int64) error {
 	if offset < l.start.Load() {
 		return l.ResetTo(offset)
@@ -70,6 +70,9 @@ func (l *Log) truncateWithToken(offset int64) error {
 	if err != nil {
 		return l.diskError(err)
 	}
+	if start := l.start.Load(); end < start {
+		return l.resetLocked(start) // the batch held the start, too
+	}
 	return l.afterRewindLocked(end)
 }
 
@@ -89,7 +92,12 @@ func (l *Log) cutSegment(s *segment, offset int64) (int64, error) {
 // afterRewindLocked brings everything that depends on the end in line with it.
 func (l *Log) afterRewindLocked(end int64) error {
 	l.end.Store(end)
-	l.synced.Store(min(l.synced.Load(), end))
+	if l.synced.Load() > end { // a batch in front of the offset went, too
+		l.synced.Store(end)
+		if err := l.owner.saveRecoveryPoints(); err != nil {
+			return err
+		}
+	}
 	l.highWatermark.Store(min(l.highWatermark.Load(), end))
 	l.mu.untrimmed = false
 	if err := l.storeEpochsLocked(l.epochs.Load().truncateEnd(end)); err != nil {
@@ -98,9 +106,8 @@ func (l *Log) afterRewindLocked(end int64) error {
 	if err := l.dropSnapshots(func(at int64) bool { return at > end }); err != nil {
 		return l.diskError(err)
 	}
-	if err := l.fsys.SyncDir(l.dir()); err != nil {
-		l.owner.fail(err)
-		return l.owner.failure()
+	if err := l.syncNamesLocked(); err != nil {
+		return err
 	}
 	producers, err := l.rebuildProducers(end)
 	if err != nil {
@@ -113,6 +120,10 @@ func (l *Log) afterRewindLocked(end int64) error {
 func (l *Log) resetWithToken(offset int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.resetLocked(offset)
+}
+
+func (l *Log) resetLocked(offset int64) error {
 	l.synced.Store(min(l.synced.Load(), offset))
 	if err := l.owner.saveRecoveryPoints(); err != nil {
 		return err
@@ -131,6 +142,7 @@ func (l *Log) resetWithToken(offset int64) error {
 	if err := l.afterRewindLocked(offset); err != nil {
 		return err
 	}
+	l.synced.Store(offset) // there is nothing to sync
 	return l.owner.saveStartOffsets()
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/millstream-io/millstream/core/vfs"
 )
 
-// filledLog has batches of three records of 100 bytes, several segments and, in each, index entries.
+// filledLog has batches of three records of 100 bytes, several segments and, in each, index
+// entries.
 func filledLog(t testing.TB, fsys vfs.FS) (*Dir, *Log) {
 	t.Helper()
 	d := mustOpen(t, fsys, "/data")
