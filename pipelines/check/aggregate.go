@@ -152,6 +152,9 @@ func (c *checker) late(s *Step, a *lang.Aggregate) {
 		c.dlqUses++
 	default:
 		s.LateAction = "drop"
+		if c.broken {
+			return // the word may be there, in the wrong place
+		}
 		c.report(s.Tree.OperatorPos, len("aggregate"), CodeLateDropped,
 			"records that come after their window closed are dropped",
 			"say  late: drop  if that is meant, or  late: dlq")

@@ -21,6 +21,8 @@ type checker struct {
 	findings []lang.Finding
 	result   *Result
 
+	// broken: loading found errors, so that what is absent may just have been unreadable.
+	broken  bool
 	names   map[string]*endpoint // sources, steps and branches: what from: may name
 	schemas map[string]*expression.Type
 	// plugins used by some step.
@@ -38,6 +40,7 @@ func Check(tree *lang.Pipeline, findings []lang.Finding, opts Options) (*Result,
 		tree: tree, catalog: opts.Catalog, findings: slices.Clone(findings),
 		result: &Result{Tree: tree}, names: map[string]*endpoint{},
 		schemas: map[string]*expression.Type{}, pluginUses: map[string]bool{},
+		broken: lang.HasErrors(findings),
 	}
 	if !tree.Pos.IsSet() {
 		return c.result, lang.SortFindings(c.findings)
@@ -62,9 +65,16 @@ func Check(tree *lang.Pipeline, findings []lang.Finding, opts Options) (*Result,
 	}
 	reorder(c.result, order)
 	c.sinks()
-	c.unused()
+	if !c.broken && !slices.ContainsFunc(c.findings, isGraphError) {
+		c.unused()
+	}
 	c.loops()
 	return c.result, lang.SortFindings(c.findings)
+}
+
+// isGraphError reports an error after which nobody knows what reads what.
+func isGraphError(f lang.Finding) bool {
+	return f.Severity == lang.Error && f.Code > "E300" && f.Code < "E310"
 }
 
 // reorder puts steps in the order records flow.

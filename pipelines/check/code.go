@@ -87,3 +87,22 @@ const (
 	// CodeUnusedDLQ: a dead-letter topic is declared, but no policy leads to it.
 	CodeUnusedDLQ lang.Code = "W337"
 )
+
+// CodeDoc is one finding code with its meaning.
+type CodeDoc struct {
+	Code    lang.Code
+	Meaning string
+}
+
+// Codes lists every finding code there is, by number.
+func Codes() []CodeDoc { return codes }
+
+// Explain is the meaning of a code.
+func Explain(code lang.Code) (string, bool) {
+	for _, c := range codes {
+		if c.Code == code {
+			return c.Meaning, true
+		}
+	}
+	return "", false
+}

@@ -8,7 +8,7 @@ import (
 )
 
 func (c *checker) sinks() {
-	if len(c.tree.Sinks.Entries) == 0 && !c.broken() {
+	if len(c.tree.Sinks.Entries) == 0 && !c.broken {
 		c.report(c.tree.Pos, 1, CodeEmptyPipeline, "the pipeline has no sink", "add sinks:")
 	}
 	for i := range c.tree.Sinks.Entries {

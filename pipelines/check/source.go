@@ -8,7 +8,7 @@ import (
 )
 
 func (c *checker) sources() {
-	if len(c.tree.Sources.Entries) == 0 && !c.broken() {
+	if len(c.tree.Sources.Entries) == 0 && !c.broken {
 		c.report(c.tree.Pos, 1, CodeEmptyPipeline, "the pipeline has no source", "add sources:")
 	}
 	for i := range c.tree.Sources.Entries {
@@ -20,9 +20,6 @@ func (c *checker) sources() {
 		c.source(s, e.At)
 	}
 }
-
-// broken reports whether loading found errors, so that what is absent may just be unreadable.
-func (c *checker) broken() bool { return lang.HasErrors(c.findings) }
 
 // id checks the form of a key that is an id.
 func (c *checker) id(id string, at lang.Pos) {
@@ -39,7 +36,7 @@ func (c *checker) source(s *Source, at lang.Pos) {
 		s.Topic = string(c.tree.Name.Value) + "-" + s.ID
 	}
 	if value.Format == expression.FormatJSON && value.Type == nil && !t.Value.Schema.Set &&
-		!c.tree.Shorthand {
+		!c.tree.Shorthand && t.Pos.IsSet() && (t.Value.Set || !t.Value.Format.Pos.IsSet()) {
 		c.report(at, len(s.ID), CodeUntyped,
 			fmt.Sprintf("the values of %q have no schema, their fields are not checked", s.ID),
 			"declare schemas: and say  value: {format: json, schema: Name}")

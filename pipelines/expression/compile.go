@@ -174,7 +174,10 @@ func (s *Set) explain(source string, err error) Issue {
 		return issue
 	}
 	issue.Offset, issue.Width = at.From, max(at.To-at.From, 1)
-	issue.Message = at.Message
+	issue.Message = strings.TrimSpace(at.Message)
+	if at.Message == "unexpected token EOF" {
+		issue.Message = "the expression ends where more is needed"
+	}
 	name, unknown := strings.CutPrefix(at.Message, "unknown name ")
 	field, noField := strings.CutPrefix(at.Message, "unknown field ")
 	switch {

@@ -140,7 +140,7 @@ func TestCompileIssues(t *testing.T) {
 		{`valu.amount`, WantAny, ProblemUnknownName, 0, 4, `unknown name "valu"`},
 		{`amount > 1`, WantBool, ProblemUnknownName, 0, 6, `unknown name "amount"`},
 		{`uper(value.id)`, WantAny, ProblemUnknownName, 0, 4, `unknown function "uper"`},
-		{`1 +`, WantAny, ProblemSyntax, 2, 1, `unexpected token EOF`},
+		{`1 +`, WantAny, ProblemSyntax, 2, 1, `ends where more is needed`},
 		{`value.id > 1`, WantBool, ProblemType, 9, 1, `mismatched types string and int`},
 		{`value.amount`, WantBool, ProblemResult, 0, 12, `true or false is needed here`},
 		{`value.country`, WantNumber, ProblemResult, 0, 13, `a number is needed here`},

@@ -12,12 +12,12 @@ type Pipeline struct {
 	Templates Tree                 `yaml:"templates"`
 	Sources   Map[Source]          `yaml:"sources"`
 	Tables    Map[Table]           `yaml:"tables"`
-	Steps     List[Step]           `yaml:"steps"`
-	Sinks     Map[Sink]            `yaml:"sinks"`
 	Guarantee Text                 `yaml:"guarantee" enum:"exactly_once,at_least_once"`
 	OnEnd     Text                 `yaml:"on_end" enum:"close,keep" default:"keep"`
 	OnError   *OnError             `yaml:"on_error"`
 	Resources *Resources           `yaml:"resources"`
+	Steps     List[Step]           `yaml:"steps"`
+	Sinks     Map[Sink]            `yaml:"sinks"`
 	Tests     Tree                 `yaml:"tests"`
 
 	Pos Pos
@@ -82,7 +82,7 @@ type Schema struct {
 func (*Schema) object() (string, string) { return "a schema", "the type of a value" }
 
 func (s *Schema) verify(d *decoder, n *node) {
-	if n.get("fields") == nil && n.get("registry") == nil && n.get("file") == nil {
+	if !n.has("fields") && !n.has("registry") && !n.has("file") {
 		d.report(n.pos, 1, CodeMissingKey, "a schema needs fields:",
 			"add  fields: {name: string, …}")
 	}
@@ -90,16 +90,16 @@ func (s *Schema) verify(d *decoder, n *node) {
 
 // Source is one stream that comes in.
 type Source struct {
-	Topic       TopicName `yaml:"topic"`
-	Topics      Tree      `yaml:"topics"`
 	Connector   Text      `yaml:"connector"`
 	Config      Tree      `yaml:"config"`
+	Topic       TopicName `yaml:"topic"`
+	Topics      Tree      `yaml:"topics"`
+	Partitions  Integer   `yaml:"partitions" min:"1"`
 	Key         KeyRule   `yaml:"key"`
 	Value       Encoding  `yaml:"value"`
-	Start       Start     `yaml:"start"`
 	EventTime   Expr      `yaml:"event_time"`
 	MaxLateness Duration  `yaml:"max_lateness" default:"0s"`
-	Partitions  Integer   `yaml:"partitions" min:"1"`
+	Start       Start     `yaml:"start"`
 	OnEnd       Text      `yaml:"on_end" enum:"close,keep"`
 
 	Pos Pos
@@ -109,7 +109,7 @@ func (*Source) object() (string, string) { return "a source", "a stream that com
 
 func (s *Source) verify(d *decoder, n *node) {
 	requireTopic(d, n, "a source")
-	if n.get("config") != nil && n.get("connector") == nil {
+	if n.get("config") != nil && !n.has("connector") {
 		d.report(n.get("config").pos, 1, CodeExclusive, "config: is for a connector, there is none",
 			"add  connector: name")
 	}
@@ -117,7 +117,7 @@ func (s *Source) verify(d *decoder, n *node) {
 
 // requireTopic checks the choice between topic and connector.
 func requireTopic(d *decoder, n *node, what string) {
-	if n.get("topic") == nil && n.get("connector") == nil && n.get("topics") == nil {
+	if !n.has("topic") && !n.has("connector") && !n.has("topics") {
 		d.report(n.pos, 1, CodeMissingKey, what+" needs topic: or connector:", "add  topic: name")
 	}
 }
@@ -171,7 +171,7 @@ func (*Table) object() (string, string) { return "a table", "the latest value pe
 func (t *Table) verify(d *decoder, n *node) {
 	topic, from := n.get("topic"), n.get("from")
 	switch {
-	case topic == nil && from == nil:
+	case !n.has("topic") && !n.has("from"):
 		d.report(n.pos, 1, CodeMissingKey, "a table needs topic: or from:", "add  topic: name")
 	case topic != nil && from != nil:
 		d.report(from.pos, width(from.value), CodeExclusive,
@@ -210,7 +210,7 @@ func (s *Sink) verify(d *decoder, n *node) {
 		d.report(topic.pos, width(topic.value), CodeExclusive,
 			"a sink has topic: or connector:, not both", "declare two sinks")
 	}
-	if n.get("config") != nil && n.get("connector") == nil {
+	if n.get("config") != nil && !n.has("connector") {
 		d.report(n.get("config").pos, 1, CodeExclusive, "config: is for a connector, there is none",
 			"add  connector: name")
 	}
@@ -240,7 +240,7 @@ func (o *OnError) verify(d *decoder, _ *node) {
 	actions := []string{"dlq", "stop", "drop", "retry"}
 	for i := range o.ByClass.Entries {
 		e := &o.ByClass.Entries[i]
-		row := &field{enum: Classes()}
+		row := &field{key: "by_class", enum: Classes()}
 		d.text(new(string), &node{value: e.Key, pos: e.At}, e.Key, row)
 		if e.Value.Set {
 			d.text(new(string), &node{value: e.Value.Value, pos: e.Value.Pos}, e.Value.Value,

@@ -59,6 +59,9 @@ func (s *Step) verify(d *decoder, n *node) {
 	}
 	switch len(have) {
 	case 0:
+		if slices.ContainsFunc(operators, n.has) {
+			return
+		}
 		d.report(n.pos, 1, CodeOperators, "the step has no operator",
 			"add one of "+strings.Join(operators[:11], ", "))
 	case 1:
@@ -92,7 +95,7 @@ func (*Arm) object() (string, string) { return "a branch", "one way out" }
 func (a *Arm) verify(d *decoder, n *node) {
 	when, other := n.get("when"), n.get("else")
 	switch {
-	case when == nil && other == nil:
+	case !n.has("when") && !n.has("else"):
 		d.report(n.pos, 1, CodeMissingKey, "a branch needs when: or else: true", "")
 	case when != nil && other != nil:
 		d.reportAt(other, CodeExclusive, "a branch has when: or else:, not both", "")
@@ -128,10 +131,10 @@ func (j *Join) verify(d *decoder, n *node) {
 type Aggregate struct {
 	By     Expr      `yaml:"by"`
 	Window *Window   `yaml:"window" required:"true"`
-	Fields Map[Fold] `yaml:"fields" required:"true"`
-	Emit   Emit      `yaml:"emit" default:"on_update"`
 	Grace  Duration  `yaml:"grace" default:"0s"`
+	Emit   Emit      `yaml:"emit" default:"on_update"`
 	Late   Late      `yaml:"late"`
+	Fields Map[Fold] `yaml:"fields" required:"true"`
 
 	Pos Pos
 }
@@ -163,7 +166,7 @@ func (w *Window) verify(d *decoder, n *node) {
 			have++
 		}
 	}
-	if have != 1 {
+	if have != 1 && len(n.guessed) == 0 {
 		d.report(n.pos, 1, CodeExclusive, "a window is one of tumbling: or hopping:",
 			"as  window: {tumbling: 1m}")
 	}

@@ -62,11 +62,16 @@ func (d *decoder) report(pos Pos, width int, code Code, message, hint string) {
 // reportAt reports at a node, underlining its value when that is on one line.
 func (d *decoder) reportAt(n *node, code Code, message, hint string) {
 	w := 1
-	if n.kind == kindScalar && (n.style == stylePlain || n.style == styleSingle) {
-		w = width(n.value)
-		if n.style == styleSingle {
-			w += 2
+	if n.kind == kindScalar && n.src != nil && n.style != styleLiteral && n.style != styleFolded {
+		places := n.src.scalarPlaces(n)
+		if end := places[len(places)-1]; end.line == n.pos.Line && end.col > n.pos.Col {
+			w = end.col - n.pos.Col
+			if n.style != stylePlain {
+				w++ // the closing quote
+			}
 		}
+	} else if n.src == nil {
+		w = width(n.value)
 	}
 	d.report(n.pos, w, code, message, hint)
 }
@@ -133,11 +138,13 @@ func (d *decoder) object(v reflect.Value, n *node) {
 	if p := v.FieldByName("Pos"); p.IsValid() {
 		p.Set(reflect.ValueOf(n.pos))
 	}
-	fields := fieldsOf(v.Type())
+	fields, later := fieldsOf(v.Type()), false
 	for _, p := range n.pairs {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.key == p.key.value })
 		if i < 0 {
-			d.unknownKey(p.key, name, fields)
+			if near := d.unknownKey(p.key, name, fields); near != "" {
+				n.guessed = append(n.guessed, near)
+			}
 			continue
 		}
 		f := &fields[i]
@@ -147,12 +154,13 @@ func (d *decoder) object(v reflect.Value, n *node) {
 				code = CodeNotYetOperator
 			}
 			d.report(p.key.pos, width(f.key), code, f.key+": is not supported yet", f.notYet)
+			later = true
 			continue
 		}
 		d.into(v.Field(f.index), p.value, f)
 	}
 	for _, f := range fields {
-		if f.required && n.get(f.key) == nil {
+		if f.required && !later && !n.has(f.key) {
 			d.report(n.pos, 1, CodeMissingKey, fmt.Sprintf("%s needs %s:", name, f.key),
 				"add  "+f.key+": … ("+f.doc+")")
 		}
@@ -163,24 +171,25 @@ func (d *decoder) object(v reflect.Value, n *node) {
 }
 
 // unknownKey reports a key that is not in the table, with the nearest name or the place where the
-// key belongs.
-func (d *decoder) unknownKey(key *node, name string, fields []field) {
+// key belongs. It returns the nearest name.
+func (d *decoder) unknownKey(key *node, name string, fields []field) (near string) {
 	keys := make([]string, len(fields))
 	for i, f := range fields {
 		keys[i] = f.key
 	}
 	message := fmt.Sprintf("%s has no key %q", name, key.value)
-	if near := Nearest(key.value, keys); near != "" {
+	if near = Nearest(key.value, keys); near != "" {
 		d.reportAt(key, CodeUnknownKey, message, fmt.Sprintf("did you mean %q?", near))
-		return
+		return near
 	}
 	if owners := d.owners[key.value]; len(owners) > 0 {
 		d.reportAt(key, CodeMisplacedKey, message,
 			fmt.Sprintf("%s: belongs under %s; check the indentation", key.value,
 				strings.Join(owners, " or ")))
-		return
+		return ""
 	}
 	d.reportAt(key, CodeUnknownKey, message, "known here: "+strings.Join(keys, ", "))
+	return ""
 }
 
 // keyOwners collects, for every key of the language, the objects that have it, starting at t.

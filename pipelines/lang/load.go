@@ -63,7 +63,7 @@ func Load(name string, text []byte, opts Options) (*Pipeline, []Finding) {
 		d.report(p.Version.Pos, 1, CodeVersion,
 			fmt.Sprintf("language version %d is not known", p.Version.Value), "write  version: 1")
 	}
-	if root.kind == kindMapping && root.get("version") == nil && !p.Shorthand {
+	if root.kind == kindMapping && !root.has("version") && !p.Shorthand {
 		d.report(root.pos, 1, CodeVersion, "the pipeline needs a language version",
 			"add  version: 1  as first line")
 	}
@@ -157,4 +157,20 @@ func (s *shorthand) expand(p *Pipeline) {
 			Key: "out", At: s.To.Pos, Value: Sink{Topic: s.To, Pos: s.To.Pos},
 		}}}
 	}
+}
+
+// ReadTree reads any YAML document as a Tree, under the limits of a pipeline file and without
+// resolving references. It is nil when a finding is an error.
+func ReadTree(name string, text []byte) (*Tree, []Finding) {
+	src := newSource(name, text)
+	var findings []Finding
+	root := parse(src, text, &findings)
+	if root == nil || HasErrors(findings) {
+		return nil, SortFindings(findings)
+	}
+	d := &decoder{refs: &resolver{src: src, vars: map[string]Tree{}, inVars: true, off: true},
+		findings: &findings}
+	t := &Tree{}
+	t.decode(d, root, &field{})
+	return t, SortFindings(findings)
 }

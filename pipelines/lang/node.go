@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	goccy "github.com/goccy/go-yaml"
@@ -60,6 +61,8 @@ type node struct {
 	pairs []pair  // mappings, in file order, duplicates removed
 	items []*node // sequences
 	src   *File
+	// guessed are keys that a misspelled one was probably meant to be: they count as there.
+	guessed []string
 }
 
 // pair is one key with its value.
@@ -80,6 +83,9 @@ func (n *node) get(key string) *node {
 	}
 	return nil
 }
+
+// has reports whether key is there, or probably was meant to be.
+func (n *node) has(key string) bool { return n.get(key) != nil || slices.Contains(n.guessed, key) }
 
 // nodeReader copies yaml.Nodes into nodes under the limits.
 type nodeReader struct {

@@ -51,6 +51,7 @@ type place struct{ line, col int }
 // reported, every character maps to the start of the scalar.
 func (s *File) scalarPlaces(n *node) []place {
 	w := &scalarWalk{src: s, line: n.pos.Line, col: n.pos.Col}
+	w.properties()
 	switch n.style {
 	case styleLiteral:
 		w.literal(n.value)
@@ -86,6 +87,23 @@ func (w *scalarWalk) runes() []rune { return []rune(w.src.Line(w.line)) }
 func (w *scalarWalk) emit(r rune, at place) {
 	w.text = append(w.text, r)
 	w.places = append(w.places, at)
+}
+
+// properties steps over an anchor or tag, which the parser counts as the start of a scalar. No
+// plain scalar starts with & or !.
+func (w *scalarWalk) properties() {
+	for {
+		line := w.runes()
+		if w.col-1 >= len(line) || line[w.col-1] != '&' && line[w.col-1] != '!' {
+			return
+		}
+		for w.col-1 < len(line) && line[w.col-1] != ' ' {
+			w.col++
+		}
+		for w.col-1 < len(line) && line[w.col-1] == ' ' {
+			w.col++
+		}
+	}
 }
 
 // literal reads the lines below a | indicator. The block's indentation is that of its first line

@@ -13,6 +13,7 @@ type resolver struct {
 	src    *File
 	opts   Options
 	vars   map[string]Tree
+	off    bool // references are left as they are
 	inVars bool // ${var:…} is not allowed while variables themselves are read
 }
 
@@ -21,7 +22,7 @@ var referencePattern = regexp.MustCompile(`\$\$\{|\$\{([^}]*)(\}?)`)
 // resolve returns a scalar's text with references replaced. secret is true when any part is
 // secret. ok is false when a finding was reported.
 func (r *resolver) resolve(d *decoder, n *node) (text string, secret, ok bool) {
-	if !strings.Contains(n.value, "${") {
+	if r.off || !strings.Contains(n.value, "${") {
 		return n.value, false, true
 	}
 	ok = true
