@@ -103,6 +103,8 @@ type Admin interface {
 	CreateTopics(ctx context.Context, specs ...TopicSpec) error
 	// Ranges returns the readable part of each partition.
 	Ranges(ctx context.Context, tps ...TopicPartition) (map[TopicPartition]Range, error)
+	// DeleteRecords moves the start of each partition to the offset, if it is before it.
+	DeleteRecords(ctx context.Context, before map[TopicPartition]int64) error
 	// CommitOffsets commits the next offsets to read to a group that has no members.
 	CommitOffsets(ctx context.Context, group string, next map[TopicPartition]int64) error
 	// CommittedOffsets returns what was committed to the group.

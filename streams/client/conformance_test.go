@@ -46,6 +46,7 @@ func TestConformance(t *testing.T) {
 		"two producers":                       conformProducers,
 		"produce errors are told":             conformProduceErrors,
 		"topics":                              conformTopics,
+		"delete records":                      conformDelete,
 		"group offsets":                       conformGroup,
 		"read range":                          conformReadRange,
 		"closed":                              conformClosed,
@@ -286,6 +287,24 @@ func conformTopics(t *testing.T, c client.Cluster) {
 	require.ErrorIs(t, err, client.ErrUnknownTopic)
 	_, err = c.Admin().Ranges(ctxOf(t), at("b", 0))
 	require.ErrorIs(t, err, client.ErrUnknownTopic)
+}
+
+func conformDelete(t *testing.T, c client.Cluster) {
+	create(t, c, "a", 1)
+	p := producer(t, c)
+	send(t, p, at("a", 0), numbered(0, 10)...)
+	require.NoError(t, p.Flush(ctxOf(t)))
+	for _, before := range []int64{6, 3} { // the start never moves back
+		require.NoError(t, c.Admin().DeleteRecords(ctxOf(t),
+			map[client.TopicPartition]int64{at("a", 0): before}))
+		ranges, err := c.Admin().Ranges(ctxOf(t), at("a", 0))
+		require.NoError(t, err)
+		require.Equal(t, client.Range{Start: 6, End: 10}, ranges[at("a", 0)])
+	}
+	cons := consumer(t, c)
+	cons.Assign(at("a", 0), 6)
+	got, _ := collect(t, cons, at("a", 0), 4)
+	require.Equal(t, values(6, 10), got)
 }
 
 func conformGroup(t *testing.T, c client.Cluster) {

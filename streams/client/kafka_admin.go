@@ -89,6 +89,21 @@ func (a kafkaAdmin) Ranges(ctx context.Context, tps ...TopicPartition,
 	return ranges, nil
 }
 
+func (a kafkaAdmin) DeleteRecords(ctx context.Context, before map[TopicPartition]int64) error {
+	offsets := kadm.Offsets{}
+	for tp, at := range before {
+		offsets.Add(kadm.Offset{Topic: tp.Topic, Partition: tp.Partition, At: at, LeaderEpoch: -1})
+	}
+	answers, err := a.client.DeleteRecords(ctx, offsets)
+	if err == nil {
+		err = answers.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("delete records: %w", domain(err))
+	}
+	return nil
+}
+
 func (a kafkaAdmin) CommitOffsets(ctx context.Context, group string,
 	next map[TopicPartition]int64,
 ) error {

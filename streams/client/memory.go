@@ -13,7 +13,7 @@ import (
 
 // Op is one request to a Memory, for its fault hooks.
 type Op struct {
-	// Kind is "append", "poll", "commit", "create", "topics", "ranges" or "offsets".
+	// Kind is "append", "poll", "commit", "create", "topics", "ranges", "offsets" or "delete".
 	Kind string
 	// TopicPartition is set for appends.
 	TopicPartition
@@ -115,7 +115,7 @@ func (m *Memory) Trim(tp TopicPartition, start int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l := m.logLocked(tp)
-	l.start = start
+	l.start = max(l.start, start)
 	l.records = slices.DeleteFunc(l.records, func(r record.Record) bool { return r.Offset < start })
 }
 
@@ -303,6 +303,15 @@ func (a memAdmin) Ranges(_ context.Context, tps ...TopicPartition,
 		return nil
 	})
 	return ranges, err
+}
+
+func (a memAdmin) DeleteRecords(_ context.Context, before map[TopicPartition]int64) error {
+	return a.m.do(Op{Kind: "delete"}, func() error {
+		for tp, at := range before {
+			a.m.Trim(tp, at)
+		}
+		return nil
+	})
 }
 
 func (a memAdmin) CommitOffsets(_ context.Context, group string,

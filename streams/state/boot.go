@@ -40,8 +40,9 @@ func torn(path, boot string) bool {
 	return state != bootOpen || was == "" || was != boot
 }
 
-// writeBoot notes the state of the file and syncs the note: it must be on disk before the first
-// page is written, and after the last.
+// writeBoot notes the state of the file. The note is synced where an older one would lie after a
+// power loss: "clean" must be gone before the first page is written, and may only come after the
+// last. A note that is missing then means torn, so the first one of a file needs no sync.
 func writeBoot(path, boot, state string) error {
 	if boot == "" {
 		boot = "-"
@@ -49,13 +50,21 @@ func writeBoot(path, boot, state string) error {
 			state = "open-without-boot-id"
 		}
 	}
+	note := boot + " " + state + "\n"
+	old, err := os.ReadFile(path + ".boot")
+	if err == nil && string(old) == note {
+		return nil
+	}
+	first := errors.Is(err, os.ErrNotExist)
 	f, err := os.OpenFile(path+".boot", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
 	if err != nil {
 		return fmt.Errorf("note boot id of state file: %w", err)
 	}
-	_, err = f.WriteString(boot + " " + state + "\n")
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
+	_, err = f.WriteString(note)
+	if !first {
+		err = errors.Join(err, f.Sync())
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("note boot id of state file: %w", err)
 	}
 	return nil

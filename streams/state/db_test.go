@@ -225,3 +225,30 @@ func BenchmarkCount(b *testing.B) {
 	}
 	require.NoError(b, db.Close())
 }
+
+// TestFlushFailureKeepsRows: a file that cannot be written leaves the rows in memory, says so, and
+// takes them when it can be written again.
+func TestFlushFailureKeepsRows(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	db := open(t, Options{Path: path, Identity: someone, FlushInterval: 1})
+	put(t, db, "a", "1")
+	require.NoError(t, db.Commit(time.Unix(1, 0), Meta{Next: 1, Commit: []byte("one")}))
+	good := db.file.db
+	db.file.endRead()
+	db.file.db = new(bolt.DB) // a closed one: every transaction fails
+	put(t, db, "b", "2")
+	err := db.Commit(time.Unix(2, 0), Meta{Next: 2, Commit: []byte("two")})
+	require.ErrorContains(t, err, "flush state of app/counts/3")
+	require.Equal(t, Meta{Next: 2, Commit: []byte("two")}, db.Meta(), "the commit stands")
+	require.Positive(t, db.DirtyBytes())
+	require.Equal(t, "2", get(t, db, "b"))
+
+	db.file.db = good
+	require.NoError(t, db.Flush())
+	require.Zero(t, db.DirtyBytes())
+	require.NoError(t, db.Kill())
+	db = open(t, Options{Path: path, Identity: someone})
+	require.Equal(t, Meta{Next: 2, Commit: []byte("two")}, db.Meta())
+	require.Equal(t, "1", get(t, db, "a"))
+	require.Equal(t, "2", get(t, db, "b"))
+}

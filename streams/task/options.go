@@ -42,6 +42,9 @@ type Options struct {
 	Replication int16
 	// DrainTimeout bounds the last commits when Run is told to stop; 0 is 10 s.
 	DrainTimeout time.Duration
+	// PurgeInterval is how often records of repartition topics that nobody needs any more are
+	// deleted; 0 is 30 s.
+	PurgeInterval time.Duration
 	// State configures the state files; Path and Identity are set by the worker.
 	State state.Options
 	// Logger hears of restores, stops and trouble; nil is silent.
@@ -71,6 +74,9 @@ func (o Options) withDefaults() Options {
 	if o.DrainTimeout == 0 {
 		o.DrainTimeout = 10 * time.Second
 	}
+	if o.PurgeInterval == 0 {
+		o.PurgeInterval = 30 * time.Second
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -94,7 +100,8 @@ func (o Options) validate() error {
 	if o.Cluster == nil {
 		errs = append(errs, errors.New("worker options: no cluster"))
 	}
-	if o.CommitInterval < 0 || o.CommitBytes < 0 || o.InboxBytes < 0 || o.DrainTimeout < 0 {
+	if o.CommitInterval < 0 || o.CommitBytes < 0 || o.InboxBytes < 0 || o.DrainTimeout < 0 ||
+		o.PurgeInterval < 0 {
 		errs = append(errs, errors.New("worker options: sizes and times must not be negative"))
 	}
 	for tp, at := range o.From {

@@ -29,6 +29,8 @@ type Worker struct {
 		// offsets are committed positions not shown in the group yet.
 		offsets map[client.TopicPartition]map[*loop]int64
 		changed bool
+		// written are the committed ends of what each task wrote to repartition topics.
+		written map[client.TopicPartition]map[string]int64
 	}
 }
 
@@ -41,6 +43,7 @@ func NewWorker(opts Options) (*Worker, error) {
 	w := &Worker{opts: opts}
 	w.mu.ends = map[client.TopicPartition]int64{}
 	w.mu.offsets = map[client.TopicPartition]map[*loop]int64{}
+	w.mu.written = map[client.TopicPartition]map[string]int64{}
 	for _, sub := range opts.Topology.Subs {
 		for p := range sub.Partitions {
 			t := newLoop(opts, sub, p)
@@ -179,19 +182,22 @@ func (w *Worker) readers() ([]*reader, error) {
 
 // loop runs tasks, readers and the group's commits until all tasks have ended.
 func (w *Worker) loop(ctx context.Context, readers []*reader) error {
-	running, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	var failures firstError
 	var tasks, others sync.WaitGroup
 	for _, r := range readers {
 		r.start()
 		others.Go(func() {
 			if err := r.run(running); err != nil {
-				stop(fmt.Errorf("read inputs: %w", err))
+				failures.note(fmt.Errorf("read inputs: %w", err))
+				stop()
 			}
 			r.consumer.Close()
 		})
 	}
 	others.Go(func() { w.showOffsets(running) })
+	others.Go(func() { w.purge(running) })
 	for _, t := range w.loops {
 		t.status.phase(Running)
 		tasks.Go(func() {
@@ -199,7 +205,8 @@ func (w *Worker) loop(ctx context.Context, readers []*reader) error {
 			switch {
 			case err != nil:
 				t.failed(err)
-				stop(err)
+				failures.note(err) // also that of a last commit, after ctx's end
+				stop()
 			case t.core.Done():
 				t.status.phase(Done)
 			default:
@@ -208,17 +215,32 @@ func (w *Worker) loop(ctx context.Context, readers []*reader) error {
 		})
 	}
 	tasks.Wait()
-	cause := context.Cause(running)
-	stop(errTasksEnded)
+	stop()
 	others.Wait()
-	if cause == nil || ctx.Err() != nil && errors.Is(cause, ctx.Err()) {
-		return nil
-	}
-	return cause
+	return failures.err()
 }
 
-// errTasksEnded stops the readers when no task is left.
-var errTasksEnded = errors.New("all tasks have ended")
+// firstError keeps the failure that stopped the others.
+type firstError struct {
+	mu struct {
+		sync.Mutex
+		err error
+	}
+}
+
+func (f *firstError) note(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mu.err == nil {
+		f.mu.err = err
+	}
+}
+
+func (f *firstError) err() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.err
+}
 
 // failed notes why a task ended.
 func (t *loop) failed(err error) {
@@ -237,6 +259,12 @@ func (w *Worker) committed(t *loop, inputs []Input) {
 			w.mu.offsets[tp] = map[*loop]int64{}
 		}
 		w.mu.offsets[tp][t] = t.position(in)
+	}
+	for _, o := range t.last.Outputs {
+		if w.mu.written[o.TopicPartition] == nil {
+			w.mu.written[o.TopicPartition] = map[string]int64{}
+		}
+		w.mu.written[o.TopicPartition][t.name] = o.Next
 	}
 	w.mu.changed = true
 }
