@@ -143,7 +143,10 @@ func planPartitions(
 	if refused := checkPartitions(n.Count-old, room); refused != nil {
 		return nil, refused
 	}
-	factor := len(t.Partitions[0].Replicas)
+	factor := 1
+	if old > 0 {
+		factor = len(t.Partitions[0].Replicas)
+	}
 	if n.Assignment == nil {
 		if factor > len(img.Brokers()) {
 			return nil, refuse(ErrInvalidReplicationFactor,

@@ -263,7 +263,8 @@ func assignedReplicas(
 	if len(assignment) == 0 {
 		return nil, refuse(ErrInvalidAssignment, "it has no partitions")
 	}
-	if refused := checkPartitions(int32(min(len(assignment), maxNewPartitions+1)), room); refused != nil {
+	partitions := int32(min(len(assignment), maxNewPartitions+1))
+	if refused := checkPartitions(partitions, room); refused != nil {
 		return nil, refused
 	}
 	list := make([][]int32, len(assignment))

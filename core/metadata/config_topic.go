@@ -27,7 +27,7 @@ var topicConfigs = sorted([]*ConfigDef{
 	{Name: "cleanup.policy", Type: List, Default: cleanupDelete, Applied: true,
 		Enum:           []string{cleanupDelete, cleanupCompact},
 		BrokerSynonyms: []string{"log.cleanup.policy"},
-		Doc:            "What happens to old data: delete, compact (keep the last value of a key), or both."},
+		Doc:            "What happens to old data: delete, compact (keep the last value of a key), both."},
 	{Name: "compression.type", Type: String, Default: "producer",
 		Enum:           []string{"uncompressed", "gzip", "snappy", "lz4", "zstd", "producer"},
 		BrokerSynonyms: []string{"compression.type"},

@@ -1,5 +1,5 @@
-// Package metadata is what a cluster knows about itself: brokers, topics, partitions, configs, as an
-// immutable Image that is replaced whole.
+// Package metadata is what a cluster knows about itself: brokers, topics, partitions, configs, as
+// an immutable Image that is replaced whole.
 //
 // # Path
 //
@@ -18,8 +18,8 @@
 //
 // TopicConfigDefs and BrokerConfigDefs list every setting that is accepted, as Kafka names them.
 // The value of a topic's setting is, first found: the topic's own; the dynamic one of this broker;
-// the dynamic one of all brokers; the one this node was started with; the default. The last four are
-// looked up under the setting's broker synonyms. A definition that is not Applied is kept and
+// the dynamic one of all brokers; the one this node was started with; the default. The last four
+// are looked up under the setting's broker synonyms. A definition that is not Applied is kept and
 // shown, and says in its Doc that it changes nothing yet.
 //
 // # Goroutines

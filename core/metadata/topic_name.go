@@ -53,7 +53,10 @@ func (i *Image) CollidingTopic(name string) (string, bool) {
 	}
 	folded := strings.ReplaceAll(name, ".", "_")
 	for _, t := range i.topics {
-		if t.Name != name && strings.ReplaceAll(t.Name, ".", "_") == folded {
+		if len(t.Name) != len(name) || t.Name == name {
+			continue
+		}
+		if strings.ReplaceAll(t.Name, ".", "_") == folded {
 			return t.Name, true
 		}
 	}

@@ -14,8 +14,8 @@
 // carries its own checksum.
 // The oldest snapshot kept has index >= the log's first index - 1, so it can still be used if the
 // newest is damaged.
-// The first error of the disk ends the node for good (Done, Err): a sync is never tried again, since
-// the kernel may have dropped the bytes it failed on.
+// The first error of the disk ends the node for good (Done, Err): a sync is never tried again,
+// since the kernel may have dropped the bytes it failed on.
 //
 // # Goroutines
 //
@@ -28,8 +28,8 @@
 //
 // # Files
 //
-// In Options.Dir: quorum-state (term, vote and voters), snapshot-INDEX-TERM with 20 digits each, the
-// two newest. Each is one record batch, so it has a CRC, and is replaced by WriteFileAtomic.
+// In Options.Dir: quorum-state (term, vote and voters), snapshot-INDEX-TERM with 20 digits each,
+// the two newest. Each is one record batch, so it has a CRC, and is replaced by WriteFileAtomic.
 //
 // There is one voter today. A second needs a transport, which is not there yet: Open refuses it.
 package raft

@@ -225,8 +225,8 @@ func (s snapshot) proto() *raftpb.Snapshot {
 }
 
 // Propose puts a command into the log and returns its index once it was applied on this node.
-// ErrNotLeader: it was not taken. ErrOutcomeUnknown, ErrFailed, ErrClosed and an error of ctx: it may
-// or may not be applied later, so commands must stand being repeated.
+// ErrNotLeader: it was not taken. ErrOutcomeUnknown, ErrFailed, ErrClosed and an error of ctx: it
+// may or may not be applied later, so commands must stand being repeated.
 func (n *Node) Propose(ctx context.Context, command []byte) (uint64, error) {
 	if len(command) > MaxCommand {
 		return 0, fmt.Errorf("command of %d bytes, limit %d: %w",

@@ -37,8 +37,8 @@ func writeBatchFile(fsys vfs.FS, name string, r record.Record) error {
 	return nil
 }
 
-// readBatchFile is the inverse. The error is fs.ErrNotExist if there is no file, ErrDamaged if it is
-// not what was written.
+// readBatchFile is the inverse. The error is fs.ErrNotExist if there is no file, ErrDamaged if it
+// is not what was written.
 func readBatchFile(fsys vfs.FS, name string) (record.Record, error) {
 	data, err := vfs.ReadFile(fsys, name)
 	if err != nil {

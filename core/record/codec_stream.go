@@ -164,9 +164,9 @@ func streamZstd(dst, src []byte, limit int) ([]byte, error) {
 }
 
 // decompressWideZstd decodes frames with a larger window, which producers at the highest levels
-// write. A few bytes can ask for any window, so the frame is told to do with one that just holds the
-// limit: no back-reference can reach further than the content. The decoded bytes themselves are the
-// window here. That needs a decoder of its own for the limit.
+// write. A few bytes can ask for any window, so the frame is told to do with one that just holds
+// the limit: no back-reference can reach further than the content. The decoded bytes themselves are
+// the window here. That needs a decoder of its own for the limit.
 func decompressWideZstd(dst, src []byte, limit int) ([]byte, error) {
 	window := 1 << bits.Len(uint(max(limit, 1<<zstdMinWindowLog)-1))
 	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),

@@ -38,8 +38,8 @@
 //
 // # Invariants
 //
-// A Batch returned by Next or Builder.Build has len(b) == Len() >= HeaderSize and magic 2. No length
-// read from bytes is allocated before it is compared with the bytes that are there, and no
+// A Batch returned by Next or Builder.Build has len(b) == Len() >= HeaderSize and magic 2. No
+// length read from bytes is allocated before it is compared with the bytes that are there, and no
 // decompression writes more than the caller's limit.
 //
 // # Goroutines

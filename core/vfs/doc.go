@@ -10,8 +10,8 @@
 // # Invariants
 //
 // What survives a crash is what POSIX promises and no more: the bytes of a file up to its last Sync
-// or Datasync, and the names in a directory up to its last SyncDir. A rename is atomic, not durable.
-// Mem loses everything else at random; code that passes on Mem holds on a disk.
+// or Datasync, and the names in a directory up to its last SyncDir. A rename is atomic, not
+// durable. Mem loses everything else at random; code that passes on Mem holds on a disk.
 //
 // # Goroutines
 //
@@ -25,6 +25,6 @@
 //
 // # Files
 //
-// WriteFileAtomic writes NAME.tmp and renames it to NAME. FS.Lock leaves its file in place, with the
-// process id of the last owner in it.
+// WriteFileAtomic writes NAME.tmp and renames it to NAME. FS.Lock leaves its file in place, with
+// the process id of the last owner in it.
 package vfs

@@ -52,8 +52,11 @@ func TestFaultOfEveryOperation(t *testing.T) {
 	file, err := f.OpenFile("/f", vfs.ReadWrite|vfs.Create, 0o644)
 	require.NoError(t, err)
 	calls := map[vfs.Op]func() error{
-		vfs.OpOpen:     func() error { _, err := f.OpenFile("/f", vfs.ReadOnly, 0); return err },
-		vfs.OpCreate:   func() error { _, err := f.OpenFile("/g", vfs.ReadWrite|vfs.Create, 0); return err },
+		vfs.OpOpen: func() error { _, err := f.OpenFile("/f", vfs.ReadOnly, 0); return err },
+		vfs.OpCreate: func() error {
+			_, err := f.OpenFile("/g", vfs.ReadWrite|vfs.Create, 0)
+			return err
+		},
 		vfs.OpRemove:   func() error { return f.Remove("/f") },
 		vfs.OpRename:   func() error { return f.Rename("/f", "/g") },
 		vfs.OpMkdir:    func() error { return f.MkdirAll("/d", 0o755) },

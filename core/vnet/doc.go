@@ -13,8 +13,8 @@
 //
 // # Goroutines
 //
-// None. Waiting is on sync.Cond, which testing/synctest takes for durably blocked, so a whole broker
-// can run in a bubble; a deadline is one time.AfterFunc while somebody waits under it.
+// None. Waiting is on sync.Cond, which testing/synctest takes for durably blocked, so a whole
+// broker can run in a bubble; a deadline is one time.AfterFunc while somebody waits under it.
 //
 // # Locks
 //
