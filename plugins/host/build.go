@@ -163,7 +163,7 @@ func (b *builder) build(ctx context.Context) (Binary, error) {
 	m.Binary = filepath.Join(out, filepath.Base(b.dir)+exeSuffix())
 	tmp := fmt.Sprintf("%s.%d.tmp", m.Binary, os.Getpid())
 	defer os.Remove(tmp)
-	if _, err := b.run(ctx, "build", "-trimpath", "-ldflags=-s -w", "-o", tmp, "."); err != nil {
+	if _, err := b.run(ctx, "build", "-ldflags=-s -w", "-o", tmp, "."); err != nil {
 		return Binary{}, err
 	}
 	if m.SHA256, err = Checksum(tmp); err != nil {

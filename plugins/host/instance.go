@@ -101,7 +101,7 @@ func (l *launcher) clientConfig(proc *process, dir *socketDir) *plugin.ClientCon
 		SkipHostEnv:      true,
 		StartTimeout:     l.options.StartTimeout,
 		Logger:           newHCLog(l.log),
-		SyncStdout:       &lineWriter{log: l.log, stream: "stdout"},
+		SyncStdout:       &lineWriter{log: l.log, stream: "stdout"}, // the SDK does not use them
 		SyncStderr:       &lineWriter{log: l.log, stream: "stderr"},
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: dir.path},
 		GRPCDialOptions: []grpc.DialOption{
@@ -157,12 +157,7 @@ func (l *launcher) startReason(ctx context.Context, proc *process, err error) st
 		return "cannot be started: " + err.Error()
 	}
 	text, _, _ := strings.Cut(err.Error(), "\n")
-	exited := false
-	select {
-	case <-proc.done:
-		exited = true
-	default:
-	}
+	exited := proc.endedItself()
 	switch {
 	case status.Code(err) == codes.Unimplemented:
 		return "is a go-plugin, but not a Millstream plugin"
@@ -173,7 +168,7 @@ func (l *launcher) startReason(ctx context.Context, proc *process, err error) st
 		return "speaks another protocol version (" + text + "); rebuild it with the SDK of this release"
 	case exited && proc.firstLine == "":
 		return "is not a plugin: it ended (" + proc.exitText() + ") before the handshake"
-	case strings.Contains(text, "Unrecognized remote plugin message"), strings.Contains(text, "core protocol"):
+	case strings.Contains(text, "Unrecognized remote plugin message"), strings.Contains(text, "core"):
 		return fmt.Sprintf("is not a plugin: it printed %q instead of the handshake", cut(proc.firstLine, 200))
 	}
 	return text

@@ -210,8 +210,8 @@ func slogLevel(l hclog.Level) slog.Level {
 // it is reported by this package.
 type hclogSink struct{ log *pluginLog }
 
-func (s hclogSink) Accept(_ string, _ hclog.Level, msg string, args ...any) {
-	if s.log.logger.Enabled(context.Background(), slog.LevelDebug) {
+func (s hclogSink) Accept(_ string, level hclog.Level, msg string, args ...any) {
+	if level >= hclog.Debug && s.log.logger.Enabled(context.Background(), slog.LevelDebug) {
 		s.log.log(slog.LevelDebug, "go-plugin: "+msg, args...)
 	}
 }

@@ -24,10 +24,11 @@ type process struct {
 
 func newProcess(Command, *pluginLog) *process { return &process{done: make(chan struct{})} }
 
-func (p *process) pid() int         { return 0 }
-func (p *process) kill()            {}
-func (p *process) abort()           {}
-func (p *process) exitText() string { return "" }
+func (p *process) pid() int          { return 0 }
+func (p *process) kill()             {}
+func (p *process) abort()            {}
+func (p *process) exitText() string  { return "" }
+func (p *process) endedItself() bool { return false }
 
 func runnerFunc(*process) func(hclog.Logger, *exec.Cmd, string) (runner.Runner, error) {
 	return func(hclog.Logger, *exec.Cmd, string) (runner.Runner, error) {

@@ -193,10 +193,25 @@ func (p *process) pid() int {
 func (p *process) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.mu.exited {
+		return
+	}
 	p.mu.killed = true
-	if p.mu.pid != 0 && !p.mu.exited {
+	if p.mu.pid != 0 {
 		_ = unix.Kill(-p.mu.pid, unix.SIGKILL)
 	}
+}
+
+// endedItself waits for the end of a process that is ended or was killed, and says which of the two.
+func (p *process) endedItself() bool {
+	select {
+	case <-p.done:
+	case <-time.After(quitWait):
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.mu.killed
 }
 
 // quit makes a Go process print its stacks and end.

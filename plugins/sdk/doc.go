@@ -38,13 +38,15 @@
 // # Goroutines
 //
 // Per stream: the handler, which runs the author's code, and a receiver, which ends with the stream.
-// Per process: the lifeline reader (exits the process when the host is gone) and the two that forward
-// standard output; they live as long as the process.
+// Per process: the lifeline reader and the one that waits for SIGTERM (they end the process,
+// with all it started, when the host is gone) and the one that lets
+// the handshake pass; they live as long as the process.
 //
 // # Standard output
 //
 // In a process started by the host, this package's init moves file descriptor 1 to standard error, so
-// that no print, however early, can break the handshake. Everything printed reaches the host's log.
+// that no print, however early, can break the handshake; while go-plugin prints the handshake, only
+// that line passes. Everything else printed reaches the host's log at once, also before a crash.
 //
 // # Files
 //

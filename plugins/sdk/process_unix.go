@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/signal"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -36,6 +37,12 @@ func init() {
 		os.Exit(1)
 	}
 	handshake = os.NewFile(uintptr(fd), "handshake")
+	term := make(chan os.Signal, 1)
+	signal.Notify(term, unix.SIGTERM)
+	go func() {
+		<-term
+		endGroup()
+	}()
 	if n, err := strconv.Atoi(os.Getenv(pluginpb.LifelineEnv)); err == nil && n > 2 {
 		unix.CloseOnExec(n)
 		go watchLifeline(os.NewFile(uintptr(n), "lifeline"))
@@ -48,6 +55,11 @@ func init() {
 func watchLifeline(f *os.File) {
 	var b [1]byte
 	_, _ = f.Read(b[:])
+	endGroup()
+}
+
+// endGroup removes the socket and ends the process and all it started.
+func endGroup() {
 	if dir := os.Getenv(pluginpb.SocketDirEnv); dir != "" {
 		_ = os.RemoveAll(dir)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
@@ -31,6 +32,7 @@ func Serve(p Plugin) {
 		fmt.Fprintln(os.Stderr, "millstream plugin:", err)
 		os.Exit(1)
 	}
+	srv := &server{plugin: p, asked: restoreOutput()}
 	openHandshake()
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig: plugin.HandshakeConfig{
@@ -38,7 +40,7 @@ func Serve(p Plugin) {
 			MagicCookieKey:  pluginpb.CookieKey, MagicCookieValue: pluginpb.CookieValue,
 		},
 		VersionedPlugins: map[int]plugin.PluginSet{
-			pluginpb.ProtocolVersion: {pluginpb.DispenseName: &served{srv: &server{plugin: p}}},
+			pluginpb.ProtocolVersion: {pluginpb.DispenseName: &served{srv: srv}},
 		},
 		GRPCServer: newGRPCServer,
 		Logger: hclog.New(&hclog.LoggerOptions{
@@ -46,6 +48,14 @@ func Serve(p Plugin) {
 		}),
 	})
 	os.Exit(0)
+}
+
+// restoreOutput returns what gives os.Stdout and os.Stderr back the files they are now. go-plugin puts
+// pipes into their place that lose what was printed last before a crash; it does so before it serves
+// the first call.
+func restoreOutput() func() {
+	out, errs := os.Stdout, os.Stderr
+	return sync.OnceFunc(func() { os.Stdout, os.Stderr = out, errs })
 }
 
 // ServeBuiltin serves the plugin of that name out of those compiled into the host: a host that starts

@@ -15,10 +15,14 @@ import (
 type server struct {
 	pluginpb.UnimplementedPluginServer
 	plugin Plugin
+	asked  func() // called at each Spec; nil in process
 }
 
 // Spec describes the plugin.
 func (s *server) Spec(context.Context, *pluginpb.SpecRequest) (*pluginpb.SpecResponse, error) {
+	if s.asked != nil {
+		s.asked()
+	}
 	r := &pluginpb.SpecResponse{
 		Name: s.plugin.Name, Version: s.plugin.Version, Doc: s.plugin.Doc, Sdk: "go/" + Version,
 		ProtocolMin: pluginpb.ProtocolVersion, ProtocolMax: pluginpb.ProtocolVersion,
