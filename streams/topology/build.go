@@ -187,8 +187,7 @@ func (p *plan) sort() {
 // cut finds the parts that are connected without passing a topic.
 func (p *plan) cut() {
 	root := map[*draft]*draft{}
-	var find func(d *draft) *draft
-	find = func(d *draft) *draft {
+	find := func(d *draft) *draft {
 		for root[d] != nil {
 			d = root[d]
 		}
