@@ -97,7 +97,8 @@ func TestCreateAdoptsALogWithoutTopicID(t *testing.T) {
 
 func TestCreateRefusesNamesThatLeaveTheDirectory(t *testing.T) {
 	d := mustOpen(t, vfs.NewMem(), "/data")
-	for _, topic := range []string{"", ".", "..", "../x", "a/b", "a b", "a\x00", strings.Repeat("x", 250)} {
+	long := strings.Repeat("x", 250)
+	for _, topic := range []string{"", ".", "..", "../x", "a/b", "a b", "a\x00", long} {
 		_, err := d.Create(TopicPartition{topic, 0}, topicA, DefaultConfig())
 		require.Error(t, err, "%q", topic)
 	}
@@ -252,7 +253,8 @@ func TestFullDiskRefusesAppendsAndRecovers(t *testing.T) {
 	for space := int64(0); space < 3000; space += 170 {
 		fault.SetSpace(space)
 		for {
-			if _, err := l.Append(producerBatch(t, 9, 0, int32(l.EndOffset()), 1), AppendOptions{}); err != nil {
+			batch := producerBatch(t, 9, 0, int32(l.EndOffset()), 1)
+			if _, err := l.Append(batch, AppendOptions{}); err != nil {
 				require.ErrorIs(t, err, ErrNoSpace)
 				require.NoError(t, l.Err(), "a full disk is no failed disk")
 				break

@@ -159,7 +159,8 @@ func TestEpochListAnswers(t *testing.T) {
 	for _, c := range []struct {
 		ask, epoch int32
 		end        int64
-	}{{-1, -1, -1}, {0, 0, 0}, {2, 2, 10}, {3, 2, 10}, {4, 4, 25}, {6, 4, 25}, {7, 7, 40}, {8, -1, -1}} {
+	}{{-1, -1, -1}, {0, 0, 0}, {2, 2, 10}, {3, 2, 10}, {4, 4, 25}, {6, 4, 25}, {7, 7, 40},
+		{8, -1, -1}} {
 		epoch, end := l.endOffset(c.ask, 40)
 		require.Equal(t, c.epoch, epoch, "epoch %d", c.ask)
 		require.Equal(t, c.end, end, "epoch %d", c.ask)

@@ -11,9 +11,9 @@ import (
 	"github.com/millstream-io/millstream/core/vfs"
 )
 
-// FuzzSegmentRecovery recovers a log file of any bytes: it never panics or fails, keeps at least the
-// intact batches at the head, changes nothing the second time, and allocates no more than the bytes
-// that are there ask for, whatever lengths they claim.
+// FuzzSegmentRecovery recovers a log file of any bytes: it never panics or fails, keeps at least
+// the intact batches at the head, changes nothing the second time, and allocates no more than the
+// bytes that are there ask for, whatever lengths they claim.
 func FuzzSegmentRecovery(f *testing.F) {
 	files := dirFiles(f, loadKafkaDir(f), "/data/frozen-0")
 	for name, data := range files {
