@@ -53,7 +53,7 @@ func (s *Server) newConn(ctx context.Context, raw net.Conn) *conn {
 	limits := &s.opts.Limits
 	c.in = frameReader{
 		conn: raw, readers: s.readers, memory: s.memory, limitOf: limits.frame,
-		idle: limits.IdleTimeout, step: limits.StepTimeout,
+		idle: limits.IdleTimeout, step: limits.StepTimeout, stop: &c.draining,
 	}
 	c.out.w = &answerWriter{
 		conn: raw, step: limits.StepTimeout, written: s.metrics.sent, files: canSendfile(raw),
@@ -118,9 +118,7 @@ func (c *conn) read() error {
 
 // readAgain reports whether err is the idle limit of a client that waits for an answer.
 func (c *conn) readAgain(err error) bool {
-	var timeout net.Error
-	return errors.As(err, &timeout) && timeout.Timeout() && !errors.Is(err, errSlowClient) &&
-		c.out.pending() > 0 && !c.draining.Load()
+	return isTimeout(err) && !errors.Is(err, errSlowClient) && c.out.pending() > 0 && !c.draining.Load()
 }
 
 // dispatch handles one frame. An error closes the connection.
@@ -232,7 +230,7 @@ func (c *conn) internClientID(id []byte) string {
 // drain lets the requests that were read be answered, takes no further ones and then closes.
 func (c *conn) drain() {
 	c.draining.Store(true)
-	_ = c.raw.SetReadDeadline(time.Unix(1, 0))
+	_ = c.raw.SetReadDeadline(past)
 	c.out.cancelParked()
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"time"
 )
 
@@ -34,6 +35,9 @@ type frameReader struct {
 	// idle bounds the wait for the first byte of a frame, step the wait for each further part.
 	idle, step time.Duration
 
+	// stop makes every wait end at once; nil never does.
+	stop *atomic.Bool
+
 	// buf holds unread bytes in [r, w); nil when parked.
 	buf   *[]byte
 	r, w  int
@@ -46,6 +50,7 @@ type frameReader struct {
 	// deadline is the read deadline that is set; zero when none is.
 	deadline time.Time
 }
+
 
 // next returns the next frame without its length field. It is valid until the next call. limit
 // bounds its size, bufferBytes the buffer to read with. io.EOF means that the peer closed between
@@ -82,26 +87,29 @@ func (f *frameReader) buffered() bool {
 
 // nextSize reads a length field, parked without a buffer if nothing is buffered.
 func (f *frameReader) nextSize(ctx context.Context, bufferBytes int) (int, error) {
-	if f.r == f.w {
-		f.park()
-		if err := f.await(); err != nil {
+	if f.r < f.w {
+		if err := f.fill(4); err != nil {
 			return 0, err
 		}
-		var err error
-		if f.held, err = f.readers.acquire(ctx, bufferBytes); err != nil {
-			f.held = 0
-			return 0, err
-		}
-		f.buf = takeBuffer(bufferBytes)
-		f.r, f.w = 0, 0
-		return int(int32(binary.BigEndian.Uint32(f.size[:]))), nil
+		size := int(int32(binary.BigEndian.Uint32((*f.buf)[f.r:])))
+		f.r += 4
+		return size, nil
 	}
-	if err := f.fill(4); err != nil {
+	f.park()
+	if err := f.await(); err != nil {
 		return 0, err
 	}
-	size := int(int32(binary.BigEndian.Uint32((*f.buf)[f.r:])))
-	f.r += 4
-	return size, nil
+	held, err := f.readers.acquire(ctx, bufferBytes)
+	if err != nil {
+		return 0, err
+	}
+	f.buf, f.held = takeBuffer(bufferBytes), held
+	return int(int32(binary.BigEndian.Uint32(f.size[:]))), nil
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // await reads the length field into f.size: any time may pass before its first byte, little
@@ -238,28 +246,31 @@ func (f *frameReader) close() {
 // extend moves the read deadline to span from now, unless the one that is set is close to it:
 // setting one costs more than reading the clock.
 func (f *frameReader) extend(span time.Duration) {
-	now := time.Now()
-	left := f.deadline.Sub(now)
-	if left > span-span/8 && left <= span {
-		return
+	left := time.Until(f.deadline)
+	if left <= span-span/8 || left > span {
+		f.extendNow(span)
 	}
-	f.deadline = now.Add(span)
-	_ = f.conn.SetReadDeadline(f.deadline)
 }
 
-// extendNow moves the read deadline to span from now.
+// extendNow moves the read deadline to span from now, or into the past if the reader is to stop.
+// Whoever sets stop sets a past deadline after it, so that one of the two is seen.
 func (f *frameReader) extendNow(span time.Duration) {
 	f.deadline = time.Now().Add(span)
 	_ = f.conn.SetReadDeadline(f.deadline)
+	if f.stop != nil && f.stop.Load() {
+		_ = f.conn.SetReadDeadline(past)
+	}
 }
+
+// past is a deadline that is over.
+var past = time.Unix(1, 0)
 
 // midFrame makes an error of reading inside a frame distinct from one between frames.
 func midFrame(err error) error {
-	var timeout net.Error
 	switch {
 	case errors.Is(err, io.EOF):
 		return fmt.Errorf("read frame: %w", io.ErrUnexpectedEOF)
-	case errors.As(err, &timeout) && timeout.Timeout():
+	case isTimeout(err):
 		return fmt.Errorf("read frame: %w", errSlowClient)
 	}
 	return fmt.Errorf("read frame: %w", err)
