@@ -137,6 +137,14 @@ func (s *Set) lower(p *Program) error {
 	if p.plain, p.roots, err = compile(true); err != nil {
 		return err
 	}
+	for _, root := range p.roots {
+		if s.document(root) >= 0 {
+			continue
+		}
+		if _, ok := s.intern(root); !ok {
+			return fmt.Errorf("unknown name %s", root)
+		}
+	}
 	var flat []string
 	if p.flat, flat, err = compile(false); err != nil {
 		return err

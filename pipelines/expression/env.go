@@ -3,7 +3,6 @@ package expression
 import (
 	"bytes"
 	"errors"
-	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -282,11 +281,7 @@ func (e *Env) loadWhole(p *Program) error {
 		i := e.set.document(root)
 		switch {
 		case i < 0:
-			n, ok := e.set.intern(root)
-			if !ok {
-				return errors.New("unknown name " + strconv.Quote(root))
-			}
-			e.whole[root] = e.metadata(n)
+			e.whole[root] = e.metadata(e.set.names[root])
 		default:
 			d := e.document(i)
 			if d.err != nil {

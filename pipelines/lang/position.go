@@ -25,9 +25,13 @@ type File struct {
 	lines []string
 }
 
+// lineBreaks makes every line break the YAML parser counts (YAML 1.1 §5.4) the same one.
+var lineBreaks = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u0085", "\n", "\u2028", "\n",
+	"\u2029", "\n")
+
 func newSource(name string, text []byte) *File {
 	s := strings.TrimPrefix(string(text), "\ufeff")
-	s = strings.ReplaceAll(s, "\r\n", "\n")
+	s = lineBreaks.Replace(s)
 	return &File{name: name, lines: strings.Split(s, "\n")}
 }
 

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,4 +53,165 @@ func TestFlightsPlan(t *testing.T) {
 	require.True(t, p.Source("airports").TableOnly)
 	require.Equal(t, []string{"per_state.key"}, p.Node("per_state").From)
 	require.Equal(t, DeterminismB, p.Determinism)
+}
+
+const base = `version: 1
+pipeline: p
+vars: {min: 1}
+plugins: {fraud: {source: ./fraud}}
+sources:
+  orders: {topic: orders, key: string, value: json}
+  users: {connector: file, config: {password: '${secret:pw}'}, topic: users, key: value.id}
+tables: {users: {from: users}}
+on_error: {dlq: p.dlq}
+steps:
+  - {id: big, filter: value.amount > vars.min, from: orders}
+  - {id: named, join: {table: users, on: value.user, as: user, type: left}}
+  - id: totals
+    aggregate: {by: user?.tier, window: {tumbling: 1m}, fields: {n: count, s: {sum: value.amount}}}
+sinks:
+  out: {topic: totals}
+  log: {from: big, topic: big}
+`
+
+func TestRepartitionsWhereTheKeyIsAnother(t *testing.T) {
+	p := compile(t, base)
+	require.Equal(t, KindKeyBy, p.Node("named.key").Kind)
+	require.True(t, p.Node("named.key").Implicit)
+	require.Equal(t, "p-named-repartition", p.Node("named.key").KeyBy.Topic)
+	require.Equal(t, []string{"big"}, p.Node("named.key").From)
+	require.Equal(t, []string{"named.key"}, p.Node("named").From)
+	require.Equal(t, []string{"user"}, p.Node("named").Carry)
+}
+
+func TestSameTextIsTheCurrentKey(t *testing.T) {
+	for name, c := range map[string]struct {
+		steps string
+		nodes []string
+	}{
+		"by the source's key": {`[{id: a, aggregate: {by: key, late: drop, window: {tumbling: 1m},
+			fields: {n: count}}}]`, []string{"a"}},
+		"no by": {`[{id: a, aggregate: {late: drop, window: {tumbling: 1m}, fields: {n: count}}}]`,
+			[]string{"a"}},
+		"after key_by of the same text": {`[{id: k, key_by: value.x}, {id: a, aggregate: {by: value.x,
+			late: drop, window: {tumbling: 1m}, fields: {n: count}}}]`, []string{"k", "a"}},
+		"the field was set in between": {`[{id: k, key_by: value.x}, {id: s, set: {x: "1"}},
+			{id: a, aggregate: {by: value.x, late: drop, window: {tumbling: 1m}, fields: {n: count}}}]`,
+			[]string{"k", "s", "a.key", "a"}},
+		"another field was set": {`[{id: k, key_by: value.x}, {id: s, set: {xy: "1"}},
+			{id: a, aggregate: {by: value.x, late: drop, window: {tumbling: 1m}, fields: {n: count}}}]`,
+			[]string{"k", "s", "a"}},
+		"the value was mapped": {`[{id: k, key_by: value.x}, {id: m, map: {x: value.x}},
+			{id: a, aggregate: {by: value.x, late: drop, window: {tumbling: 1m}, fields: {n: count}}}]`,
+			[]string{"k", "m", "a.key", "a"}},
+	} {
+		p := compile(t, "version: 1\npipeline: p\nsources: {in: {topic: in, key: string}}\n"+
+			"steps: "+c.steps+"\nsinks: {out: {topic: out}}\n")
+		var ids []string
+		for _, n := range p.Nodes {
+			ids = append(ids, n.ID)
+		}
+		require.Equal(t, c.nodes, ids, name)
+	}
+}
+
+func TestPartitionsFollowTheTable(t *testing.T) {
+	p := compile(t, base)
+	require.Equal(t, "", p.Topic("users").SameAs)
+	require.Equal(t, "users", p.Topic("p-named-repartition").SameAs,
+		"the stream moves to the table's partitions, not the table to the stream's")
+	require.Equal(t, []string{"p-named-repartition", "users"}, p.SubTopologies[1].CoPartitioned)
+	require.True(t, p.Topic("users").Compacted)
+	require.False(t, p.Topic("orders").Create)
+}
+
+func TestGuarantees(t *testing.T) {
+	steps := func(s string) *Plan {
+		return compile(t, "version: 1\npipeline: p\nsources: {in: {topic: in, key: string}}\n"+
+			"steps: "+s+"\nsinks: {out: {topic: out}, file: {connector: file}}\n")
+	}
+	p := steps(`[{filter: value.x == 1}]`)
+	require.Equal(t, "effectively once (writer sequence)", p.Sinks[0].Guarantee)
+	require.Contains(t, p.Sinks[1].Guarantee, "at least once, unless connector file")
+	require.Equal(t, DeterminismA, p.Determinism)
+	p = steps(`[{id: a, set: {at: processing_time()}}, {id: b, filter: value.x == 1}]`)
+	require.Equal(t, "at least once (step a looks at the clock)", p.Sinks[0].Guarantee)
+	require.Equal(t, DeterminismD, p.Determinism)
+	require.Equal(t, DeterminismB, steps(`[{id: k, key_by: value.x}]`).Determinism)
+}
+
+func TestDiff(t *testing.T) {
+	same := Diff(compile(t, base), compile(t, base))
+	require.Equal(t, Same, same.Class)
+	require.Equal(t, "no change\n", same.String())
+
+	for name, c := range map[string]struct {
+		old, new string
+		class    Class
+		changed  string
+	}{
+		"filter":    {"value.amount > vars.min", "value.amount >= vars.min", InPlace, "step big"},
+		"variable":  {"vars: {min: 1}", "vars: {min: 2}", InPlace, "step big"},
+		"late":      {"by: user?.tier,", "by: user?.tier, late: drop,", DrainRestart, "step totals"},
+		"window":    {"tumbling: 1m", "tumbling: 2m", StateReset, "step totals"},
+		"fold":      {"sum: value.amount", "max: value.amount", StateReset, "step totals"},
+		"group":     {"by: user?.tier", "by: user?.name", StateReset, "step totals"},
+		"renamed":   {"id: totals", "id: totals2", StateReset, "step totals"},
+		"connector": {"password: '${secret:pw}'", "user: x", DrainRestart, "source users"},
+		"sink":      {"topic: big}", "topic: big2}", DrainRestart, "sink log"},
+		"plugin":    {"source: ./fraud", "source: ./fraud2", DrainRestart, "plugin fraud"},
+		"resources": {"on_error:", "resources: {parallelism: 2}\non_error:", DrainRestart,
+			"pipeline p"},
+	} {
+		text := strings.Replace(base, c.old, c.new, 1)
+		require.NotEqual(t, base, text, name)
+		if name == "plugin" {
+			text = strings.Replace(text, "- id: totals", "- {id: x, plugin: {use: fraud}}\n"+
+				"  - id: totals", 1)
+		}
+		running := base
+		if name == "plugin" {
+			running = strings.Replace(base, "- id: totals", "- {id: x, plugin: {use: fraud}}\n"+
+				"  - id: totals", 1)
+		}
+		d := Diff(compile(t, running), compile(t, text))
+		require.Equal(t, c.class, d.Class, "%s: %s", name, d)
+		require.Contains(t, changes(d), c.changed, name)
+		require.NotEqual(t, same.Hash, d.Hash, name)
+	}
+
+	fresh := Diff(nil, compile(t, base))
+	require.Equal(t, DrainRestart, fresh.Class)
+	require.Contains(t, fresh.String(), "+ step   totals")
+}
+
+func changes(d *Difference) []string {
+	var out []string
+	for _, c := range d.Changes {
+		out = append(out, c.Part+" "+c.ID)
+	}
+	return out
+}
+
+func TestPlanShowsNoSecret(t *testing.T) {
+	opts := lang.Options{Secret: func(string) (string, error) { return "canary", nil }}
+	p, _, findings := Compile("p.yaml", []byte(base), opts, check.Options{})
+	require.NotNil(t, p, findings)
+	require.Contains(t, string(p.Source("users").Connector.Config.JSON()), "canary")
+	other := lang.Options{Secret: func(string) (string, error) { return "other", nil }}
+	q, _, _ := Compile("p.yaml", []byte(base), other, check.Options{})
+	require.Equal(t, p.Fingerprint, q.Fingerprint, "a secret is not part of the fingerprint")
+	require.NotContains(t, p.String(), "canary")
+	require.NotContains(t, Diff(nil, p).String(), "canary")
+}
+
+func TestExamplesPlan(t *testing.T) {
+	files, err := filepath.Glob("../check/testdata/examples/*.yaml")
+	require.NoError(t, err)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		golden(t, strings.TrimSuffix(filepath.Base(file), ".yaml")+".txt",
+			compile(t, string(text)).String())
+	}
 }
