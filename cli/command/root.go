@@ -46,8 +46,11 @@ Start with:  millstream dev examples/flights`,
 	flags.String("bootstrap", defaultBootstrap,
 		"host:port of a broker (also MILLSTREAM_BOOTSTRAP or KAFKA_BROKERS)")
 	root.AddCommand(
+		newDevCommand(a), newServerCommand(a),
 		newTopicCommand(a), newProduceCommand(a), newConsumeCommand(a), newGroupCommand(a),
-		newVersionCommand(a),
+		newPipelineCommand(a), newReplayCommand(a), newPluginCommand(a),
+		newBenchCommand(a), newDoctorCommand(a), newVersionCommand(a),
+		newConnectorProcessCommand(),
 	)
 	root.InitDefaultCompletionCmd()
 	return root

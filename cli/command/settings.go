@@ -16,7 +16,8 @@ import (
 const projectFile = ".millstream.yaml"
 
 func newSettings() *viper.Viper {
-	v := viper.New()
+	// Broker configs have dots in their names, so the levels of a settings file are told apart by "::".
+	v := viper.NewWithOptions(viper.KeyDelimiter("::"))
 	v.SetEnvPrefix("MILLSTREAM")
 	v.SetEnvKeyReplacer(strings.NewReplacer("-", "_", ".", "_"))
 	v.AutomaticEnv()

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The calculation here knows nothing of the product: it reads the raw files and follows the rules as
-// the README states them, so that the pipeline's results have something independent to equal.
+// The calculation here knows nothing of the product: it reads the raw files and follows the rules
+// as the README states them, so that the pipeline's results have something independent to equal.
 
 // flight is one line of the flights file.
 type flight struct {

@@ -36,8 +36,8 @@ func fingerprints(
 	return imprints, err
 }
 
-// fingerprint hashes what must be equal. Every part is preceded by its length, and null differs from
-// empty, so that no two different records look alike by concatenation.
+// fingerprint hashes what must be equal. Every part is preceded by its length, and null differs
+// from empty, so that no two different records look alike by concatenation.
 func fingerprint(r *kgo.Record) xxh3.Uint128 {
 	var h xxh3.Hasher
 	var n [8]byte

@@ -152,8 +152,8 @@ func missing(reason string, p imprint) *Difference {
 	return &Difference{Reason: reason, liveOffset: p.offset, shadowOffset: -1}
 }
 
-// find gives the index in live at which all of shadow follows, or -1. A replay from the start is looked
-// for at the start and one to the end at the end first, because equal records may repeat.
+// find gives the index in live at which all of shadow follows, or -1. A replay from the start is
+// looked for at the start and one to the end at the end first, because equal records may repeat.
 func find(live, shadow []imprint, want Expectation) int {
 	if len(shadow) > len(live) {
 		return -1

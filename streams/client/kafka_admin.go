@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -52,10 +53,74 @@ func (a kafkaAdmin) CreateTopics(ctx context.Context, specs ...TopicSpec) error 
 			return fmt.Errorf("create topic %s with %d partitions: %w", s.Name, s.Partitions, err)
 		}
 	}
-	return nil
+	return a.settle(ctx, specs)
+}
+
+// settleTime is how long the client may take to see a new topic, or a broker to know a partition
+// that the metadata names.
+const settleTime = 5 * time.Second
+
+// repeat calls fn with growing pauses until it is done, settleTime has passed or ctx ends, and
+// returns its last error.
+func repeat(ctx context.Context, fn func() (done bool, err error)) error {
+	limit := time.NewTimer(settleTime)
+	defer limit.Stop()
+	for try := 0; ; try++ {
+		done, err := fn()
+		if done {
+			return err
+		}
+		pause := time.NewTimer(backoff(try))
+		select {
+		case <-pause.C:
+			continue
+		case <-ctx.Done():
+		case <-limit.C:
+		}
+		pause.Stop()
+		return errors.Join(err, ctx.Err())
+	}
+}
+
+// settle waits until new topics are seen. The client may have learnt a moment ago that they do not
+// exist, and would answer the next question from that memory.
+func (a kafkaAdmin) settle(ctx context.Context, specs []TopicSpec) error {
+	names := make([]string, len(specs))
+	for i, s := range specs {
+		names[i] = s.Name
+	}
+	return repeat(ctx, func() (bool, error) {
+		seen, err := a.Topics(ctx, names...)
+		if err != nil {
+			return true, err
+		}
+		for _, name := range names {
+			if _, ok := seen[name]; !ok {
+				return false, fmt.Errorf("created topic %s does not show: %w", name, ErrUnknownTopic)
+			}
+		}
+		return true, nil
+	})
+}
+
+// notYet reports an answer a broker gives for a partition it is about to lead: just created, or the
+// broker just started. A topic that does not exist is missing in the metadata instead.
+func notYet(err error) bool {
+	_, ok := errors.AsType[*kerr.Error](err)
+	return ok && kerr.IsRetriable(err)
 }
 
 func (a kafkaAdmin) Ranges(ctx context.Context, tps ...TopicPartition,
+) (ranges map[TopicPartition]Range, err error) {
+	err = repeat(ctx, func() (bool, error) {
+		var err error
+		ranges, err = a.ranges(ctx, tps)
+		return !notYet(err), err
+	})
+	return ranges, err
+}
+
+func (a kafkaAdmin) ranges(ctx context.Context, tps []TopicPartition,
 ) (map[TopicPartition]Range, error) {
 	ranges := map[TopicPartition]Range{}
 	if len(tps) == 0 {

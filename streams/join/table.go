@@ -16,7 +16,7 @@ var ErrNoMatch = errors.New("no row in table")
 var ErrInvalid = errors.New("invalid join")
 
 // ClassNoMatch is the class of ErrNoMatch.
-const ClassNoMatch = "no_match"
+const ClassNoMatch = "join_missing"
 
 // Kind says what becomes of a record that matches nothing.
 type Kind int8
@@ -27,7 +27,7 @@ const (
 	Inner Kind = iota
 	// Left joins it with nil.
 	Left
-	// Required fails it with class no_match, so that it reaches the dead letters.
+	// Required fails it with class join_missing, so that it reaches the dead letters.
 	Required
 )
 

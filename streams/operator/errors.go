@@ -10,9 +10,9 @@ const (
 	// ClassOperator is the class of an error that names none.
 	ClassOperator = "operator"
 	// ClassTimestamp is the class of a record whose event time cannot be told.
-	ClassTimestamp = "timestamp"
+	ClassTimestamp = "event_time"
 	// ClassNullKey is the class of a record without a key where one is needed.
-	ClassNullKey = "null_key"
+	ClassNullKey = "key"
 	// ClassOverflow is the class of a sum that does not fit 64 bits.
 	ClassOverflow = "overflow"
 	// ClassLate is the class of a record that came after its window was closed.

@@ -1,0 +1,236 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millstream-io/millstream/cli/output"
+	"github.com/millstream-io/millstream/pipelines/check"
+	"github.com/millstream-io/millstream/pipelines/deploy"
+)
+
+func newDevCommand(a *app) *cobra.Command {
+	var vars []string
+	var untilDone bool
+	cmd := &cobra.Command{
+		Use:   "dev [DIR|FILE]",
+		Short: "Run the log and one pipeline on this machine, and reload it when its files change",
+		Long: "Run the log and one pipeline on this machine, on loopback, with nothing to set up. Results\n" +
+			"are printed as they come. A change to the YAML or to a plugin's source is checked and, if\n" +
+			"it has no errors, applied while the old revision drains. Ctrl-C drains and ends; the next\n" +
+			"start goes on where this one stopped.",
+		Args: cobra.MaximumNArgs(1),
+		Example: "  millstream dev examples/flights\n" +
+			"  millstream dev examples/flights --until-done --var out=/tmp/delays.ndjson",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d := &dev{app: a, vars: vars, untilDone: untilDone, done: make(chan deploy.Status, 1)}
+			if len(args) == 1 {
+				d.path = args[0]
+			}
+			return d.run(cmd.Context())
+		},
+	}
+	flags := cmd.Flags()
+	flags.String("data-dir", defaultDataDir, "folder of the log, state and built plugins")
+	flags.String("listen", defaultListen, "host:port for Kafka clients; another port if it is taken")
+	flags.String("http", defaultHTTP, "host:port for HTTP; another port if it is taken")
+	flags.StringArrayVar(&vars, "var", nil, "value of a variable, name=value")
+	flags.BoolVar(&untilDone, "until-done", false, "end when bounded sources are read and processed")
+	flags.String("ready-file", "", "file that receives addresses and pid as JSON when serving")
+	flags.String("log-level", "warn", "debug, info, warn or error")
+	return cmd
+}
+
+// dev is one run of the command.
+type dev struct {
+	app       *app
+	path      string
+	vars      []string
+	untilDone bool
+
+	node    *node
+	current *pipelineFile
+	rows    *rowPrinter
+	screen  *devScreen
+	done    chan deploy.Status // the pipeline came to an end, once
+}
+
+func (d *dev) run(ctx context.Context) error {
+	if err := d.read(); err != nil {
+		return err
+	}
+	level, err := parseLevel(d.app.settings.GetString("log-level"))
+	if err != nil {
+		return err
+	}
+	d.screen = newDevScreen(d.app, d.current)
+	settings := d.app.settings
+	d.node, err = startNode(ctx, nodeOptions{
+		dataDir: settings.GetString("data-dir"), listen: settings.GetString("listen"),
+		http: settings.GetString("http"), readyFile: settings.GetString("ready-file"),
+		movePorts: true, logger: newLogger(d.app.streams.Err, level), onStatus: d.onStatus,
+		output: d.app.streams.Out,
+	})
+	if err != nil {
+		return err
+	}
+	d.screen.addresses(d.node)
+	err = d.serve(ctx)
+	return errors.Join(err, d.node.close())
+}
+
+// read finds and compiles the pipeline; without one, dev is a log to try clients with.
+func (d *dev) read() error {
+	if d.path == "" {
+		if _, err := os.Stat(defaultPipelineFile); err != nil {
+			return nil
+		}
+		d.path = defaultPipelineFile
+	}
+	p, err := readPipeline(d.path, d.vars, true, d.cacheDir())
+	if err != nil {
+		return err
+	}
+	if p.failed() {
+		fmt.Fprint(d.app.streams.Err, p.render(p.worth()))
+		d.app.printer.Note("%s", check.Summary(p.findings))
+		return reported(output.ExitUsage)
+	}
+	d.current = p
+	return nil
+}
+
+func (d *dev) cacheDir() string {
+	return filepath.Join(d.app.settings.GetString("data-dir"), "plugins")
+}
+
+// serve runs until Ctrl-C, until the pipeline is done if that was asked for, or until the broker
+// fails.
+func (d *dev) serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	if d.current != nil {
+		if err := d.startPipeline(ctx, &wg); err != nil {
+			return err
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			d.screen.stopping()
+			return nil
+		case <-d.node.broker.Failed():
+			return d.node.broker.Err()
+		case st := <-d.done:
+			d.screen.ended(st, d.rows.rest())
+			if !d.untilDone {
+				continue
+			}
+			if st.State == deploy.Failed {
+				return output.Failure("PIPELINE_FAILED", st.Name+" failed; its position is kept").
+					WithWhy(st.Error)
+			}
+			return nil
+		}
+	}
+}
+
+// startPipeline applies the pipeline, if it is not the one applied already, and watches its files.
+func (d *dev) startPipeline(ctx context.Context, wg *sync.WaitGroup) error {
+	d.rows = &rowPrinter{out: d.app.streams.Out, before: d.screen.clear, connect: d.node.connect()}
+	ends, err := d.rows.ends(ctx, sinkTopics(d.current))
+	if err != nil {
+		return err
+	}
+	if err := d.apply(ctx, d.current); err != nil {
+		return err
+	}
+	wg.Go(func() {
+		if err := d.rows.follow(ctx, ends); err != nil && ctx.Err() == nil {
+			d.app.printer.Note("rows cannot be shown: %v", err)
+		}
+	})
+	wg.Go(func() {
+		err := watchTree(ctx, d.current.revision.Dir, func() { d.reload(ctx) })
+		if err != nil {
+			d.app.printer.Note("changes are not noticed: %v", err)
+		}
+	})
+	return nil
+}
+
+// sinkTopics are the topics whose records are results.
+func sinkTopics(p *pipelineFile) []string {
+	var topics []string
+	for _, s := range p.plan.Sinks {
+		if s.Connector == nil {
+			topics = append(topics, s.Topic)
+		}
+	}
+	return topics
+}
+
+// apply makes the file the wanted revision unless it is that already; then it only wants it to run.
+func (d *dev) apply(ctx context.Context, p *pipelineFile) error {
+	wanted, err := d.node.store.Get(ctx, p.revision.Name)
+	same := err == nil && wanted.Hash() == p.revision.Hash()
+	switch {
+	case err != nil && !errors.Is(err, deploy.ErrUnknownPipeline):
+		return err
+	case same && wanted.Wanted == deploy.WantRunning:
+		return nil // the worker has started it
+	case same:
+		_, err = d.node.store.SetWanted(ctx, p.revision.Name, deploy.WantRunning)
+		return err
+	}
+	_, err = d.node.store.Apply(ctx, p.revision)
+	return err
+}
+
+// reload checks the changed files and applies them, or says what is wrong while the old one runs.
+func (d *dev) reload(ctx context.Context) {
+	p, err := readPipeline(d.path, d.vars, true, d.cacheDir())
+	if err != nil {
+		d.screen.refused(err.Error())
+		return
+	}
+	if p.failed() {
+		d.screen.refused(p.render(p.worth()) + check.Summary(p.findings))
+		return
+	}
+	before := d.current.revision.Hash()
+	if p.revision.Hash() == before {
+		// Only a plugin's source can have changed: the same text is applied again.
+		d.screen.note("reload   plugins of %s", p.revision.Name)
+	} else {
+		d.screen.note("reload   %s", p.revision.File)
+	}
+	if _, err := d.node.store.Apply(ctx, p.revision); err != nil {
+		d.screen.refused(err.Error())
+		return
+	}
+	d.current = p
+}
+
+// onStatus hears of every status before it is published.
+func (d *dev) onStatus(st deploy.Status) {
+	if d.current == nil || st.Name != d.current.revision.Name {
+		return
+	}
+	d.screen.show(st)
+	if st.State != deploy.Done && st.State != deploy.Failed {
+		return
+	}
+	select {
+	case d.done <- st:
+	default: // the one before was not looked at yet; it says the same
+	}
+}

@@ -1,0 +1,151 @@
+package command
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/millstream-io/millstream/cli/output"
+	"github.com/millstream-io/millstream/pipelines/deploy"
+)
+
+// devScreen is what dev tells people on standard error.
+type devScreen struct {
+	app     *app
+	file    *pipelineFile
+	started time.Time
+
+	mu struct {
+		sync.Mutex
+		bar   *output.Progress
+		last  deploy.Status
+		ended bool
+	}
+}
+
+func newDevScreen(a *app, file *pipelineFile) *devScreen {
+	return &devScreen{app: a, file: file, started: time.Now()}
+}
+
+func (s *devScreen) note(format string, args ...any) {
+	s.clear()
+	s.app.printer.Note("  "+format, args...)
+}
+
+// clear removes the bar so that something else can be printed.
+func (s *devScreen) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.bar != nil {
+		s.mu.bar.Clear()
+	}
+}
+
+// addresses says where everything is.
+func (s *devScreen) addresses(n *node) {
+	for _, taken := range n.moved {
+		s.note("note     %s is taken, another port is used", taken)
+	}
+	s.note("broker   %s   for every Kafka client, e.g. kcat -b %s -L", n.broker.Addr(),
+		n.broker.Addr())
+	s.note("http     http://%s/metrics", n.broker.HTTPAddr())
+	s.note("data     %s", n.opts.dataDir)
+	if s.file == nil {
+		s.note("no pipeline here; millstream pipeline init DIR writes a first one")
+		return
+	}
+	s.note("pipeline %s   %s   reloads when it changes", s.file.revision.Name, s.file.revision.File)
+	for _, sink := range s.file.plan.Sinks {
+		to := sink.Topic
+		if sink.Connector != nil {
+			to = "connector " + sink.Connector.Name
+		}
+		s.note("sink     %s -> %s (%s)", sink.ID, to, sink.Guarantee)
+	}
+}
+
+// show moves the progress bar of the ingest.
+func (s *devScreen) show(st deploy.Status) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.last = st
+	done, total, ended := ingestProgress(st, s.file)
+	if total == 0 || s.mu.ended {
+		return
+	}
+	if s.mu.bar == nil {
+		s.mu.bar = s.app.printer.NewProgress("  ingest", total)
+	}
+	s.mu.bar.Set(done)
+	if ended {
+		s.mu.ended = true
+		s.mu.bar.Finish(total)
+	}
+}
+
+// ingestProgress adds up how many bytes of the files of bounded sources are read.
+func ingestProgress(st deploy.Status, file *pipelineFile) (done, total int64, ended bool) {
+	ended = true
+	for _, source := range st.Sources {
+		planned := file.plan.Source(source.ID)
+		if planned == nil || planned.Connector == nil {
+			continue
+		}
+		var config struct {
+			Path string `json:"path"`
+		}
+		_ = json.Unmarshal(planned.Connector.Config.JSON(), &config) // no path, no size
+		path := config.Path
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(file.revision.Dir, path)
+		}
+		info, err := os.Stat(path)
+		if config.Path == "" || err != nil {
+			continue
+		}
+		var position struct {
+			Offset int64 `json:"offset"`
+		}
+		_ = json.Unmarshal([]byte(source.Position), &position) // an unknown shape shows no progress
+		if source.Ended {
+			position.Offset = info.Size()
+		}
+		done += position.Offset
+		total += info.Size()
+		ended = ended && source.Ended
+	}
+	return done, total, ended
+}
+
+func (s *devScreen) refused(why string) {
+	s.note("refused; the running revision goes on\n%s", strings.TrimRight(why, "\n"))
+}
+
+func (s *devScreen) stopping() {
+	s.note("stopping: draining pipelines")
+}
+
+// ended says how a pipeline came to its end and what to do next.
+func (s *devScreen) ended(st deploy.Status, unseen int64) {
+	if unseen > 0 {
+		s.note("… %d more rows", unseen)
+	}
+	if st.State == deploy.Failed {
+		s.note("failed   %s\n           its position is kept; correct the pipeline, it is started again",
+			st.Error)
+		return
+	}
+	s.note("done     %d records in, %d out, %d late, %d dead-lettered in %.1f s", st.RecordsIn,
+		st.RecordsOut, st.Late, st.DeadLettered, time.Since(s.started).Seconds())
+	for _, sink := range s.file.plan.Sinks {
+		if sink.Connector == nil {
+			s.note("look     millstream consume %s --from -5", sink.Topic)
+		}
+	}
+	s.note("look     millstream pipeline status %s", st.Name)
+	s.note("replay   millstream replay run %s --from start --as %s-again --wait", st.Name, st.Name)
+	s.note("         millstream replay verify %s-again", st.Name)
+}

@@ -1,0 +1,135 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millstream-io/millstream/cli/output"
+	"github.com/millstream-io/millstream/pipelines/deploy"
+	"github.com/millstream-io/millstream/pipelines/plan"
+)
+
+// takeTimeout is how long apply waits for a worker to take a revision.
+const takeTimeout = 30 * time.Second
+
+type applyFlags struct {
+	vars   []string
+	hash   string
+	noWait bool
+}
+
+func newPipelineApplyCommand(a *app) *cobra.Command {
+	var f applyFlags
+	cmd := &cobra.Command{
+		Use:   "apply FILE",
+		Short: "Make a pipeline, or a new revision of it, the one that runs",
+		Long: "Check a pipeline and make it the wanted revision. A worker drains the old revision and\n" +
+			"starts the new one at its position. With --plan the change must be the one that\n" +
+			"`millstream pipeline plan` showed.",
+		Args: cobra.ExactArgs(1),
+		Example: "  millstream pipeline apply examples/flights\n" +
+			"  millstream pipeline apply pipeline.yaml --plan 3f2a9c --var out=/tmp/out.ndjson",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := a.compiled(args[0], f.vars)
+			if err != nil {
+				return err
+			}
+			if err := a.checkChange(cmd, p, f.hash); err != nil {
+				return err
+			}
+			return a.withStore(cmd.Context(), func(s *deploy.Store) error {
+				return a.apply(cmd.Context(), s, p.revision, !f.noWait)
+			})
+		},
+	}
+	cmd.Flags().StringArrayVar(&f.vars, "var", nil, "value of a variable, name=value")
+	cmd.Flags().StringVar(&f.hash, "plan", "", "hash of the plan that was agreed to")
+	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "do not wait for a worker to take it")
+	return cmd
+}
+
+// checkChange refuses a stale plan, and a change that would lose state.
+func (a *app) checkChange(cmd *cobra.Command, p *pipelineFile, hash string) error {
+	running, err := a.runningPlan(cmd, p.revision.Name)
+	if err != nil {
+		return err
+	}
+	diff := plan.Diff(running, p.plan)
+	if hash != "" && hash != diff.Hash {
+		return output.Conflict("STALE_PLAN", "the plan has changed since it was shown").
+			WithWhy("it is " + diff.Hash + " now").WithDo("look at it again: millstream pipeline plan")
+	}
+	if running != nil && diff.Class == plan.StateReset {
+		return output.Conflict("STATE_LOSS", "this change cannot use the state that is stored").
+			WithWhy(diff.String()).
+			WithDo("give the pipeline another name, so that it starts anew beside the old one")
+	}
+	return nil
+}
+
+func (a *app) apply(ctx context.Context, s *deploy.Store, r deploy.Revision, wait bool) error {
+	applied, err := s.Apply(ctx, r)
+	if errors.Is(err, deploy.ErrConflict) {
+		return output.Conflict("CONCURRENT_APPLY", "somebody else applied a revision of "+r.Name+
+			" at the same time").WithDo("look at it, then apply again")
+	}
+	if err != nil {
+		return err
+	}
+	a.printer.Note("applied revision %d of %s", applied.Number, applied.Name)
+	if !wait {
+		return nil
+	}
+	st, err := waitStatus(ctx, s, applied, takeTimeout, func(st deploy.Status) bool {
+		return st.State != deploy.Starting
+	})
+	if err != nil {
+		return err
+	}
+	a.printer.Note("%s is %s", applied.Name, st.State)
+	return nil
+}
+
+// pollEvery is how often a status is looked up while waiting for it.
+const pollEvery = 100 * time.Millisecond
+
+// waitStatus waits until the pipeline's status at this revision is one that will do. A failed
+// pipeline is an error that says why.
+func waitStatus(
+	ctx context.Context, s *deploy.Store, r deploy.Revision, limit time.Duration,
+	enough func(deploy.Status) bool,
+) (deploy.Status, error) {
+	deadline := time.Now().Add(limit)
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		statuses, err := s.Statuses(ctx)
+		if err != nil {
+			return deploy.Status{}, err
+		}
+		for _, st := range statuses {
+			switch {
+			case st.Name != r.Name || st.At.Before(r.AppliedAt):
+			case st.State == deploy.Failed || (st.Error != "" && st.Revision != r.Number):
+				return st, output.Failure("PIPELINE_FAILED", r.Name+" failed").WithWhy(st.Error).
+					WithDo("millstream pipeline logs " + r.Name)
+			case st.Revision == r.Number && enough(st):
+				return st, nil
+			}
+		}
+		if limit > 0 && time.Now().After(deadline) {
+			return deploy.Status{}, output.Environment("NO_WORKER",
+				fmt.Sprintf("no worker has taken revision %d of %s in %s", r.Number, r.Name, limit)).
+				WithDo("run one: millstream server")
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return deploy.Status{}, ctx.Err()
+		}
+	}
+}

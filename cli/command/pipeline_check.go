@@ -1,0 +1,182 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millstream-io/millstream/cli/output"
+	"github.com/millstream-io/millstream/connectors"
+	"github.com/millstream-io/millstream/pipelines/check"
+	"github.com/millstream-io/millstream/pipelines/deploy"
+	"github.com/millstream-io/millstream/pipelines/lang"
+	"github.com/millstream-io/millstream/pipelines/plan"
+	"github.com/millstream-io/millstream/pipelines/runner"
+)
+
+func newPipelineLintCommand(a *app) *cobra.Command {
+	var vars []string
+	var offline bool
+	cmd := &cobra.Command{
+		Use:   "lint FILE...",
+		Short: "Check pipelines and print every finding with file, line and column",
+		Args:  cobra.MinimumNArgs(1),
+		Example: "  millstream pipeline lint pipeline.yaml\n" +
+			"  millstream pipeline lint examples/flights -o json",
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.lint(args, vars, !offline)
+		},
+	}
+	cmd.Flags().StringArrayVar(&vars, "var", nil, "value of a variable, name=value")
+	cmd.Flags().BoolVar(&offline, "no-build", false, "do not build plugins to check their settings")
+	return cmd
+}
+
+func (a *app) lint(files, vars []string, build bool) error {
+	all := []lang.Finding{}
+	failed := false
+	seen := map[string]string{}
+	for _, path := range files {
+		p, err := readPipeline(path, vars, build, "")
+		if err != nil {
+			return err
+		}
+		if other, dup := seen[p.revision.Name]; dup && p.revision.Name != "" {
+			return output.Usage("DUPLICATE_PIPELINE", fmt.Sprintf(
+				"%s and %s are both called %q", other, p.revision.File, p.revision.Name))
+		}
+		seen[p.revision.Name] = p.revision.File
+		all = append(all, p.findings...)
+		failed = failed || p.failed()
+		if !a.printer.Machine() {
+			fmt.Fprint(a.streams.Out, p.render(p.findings))
+			if !p.failed() {
+				fmt.Fprintln(a.streams.Out, planSummary(p.plan))
+			}
+		}
+	}
+	if a.printer.Machine() {
+		err := output.One(a.printer, output.Verdict{Command: "pipeline lint", OK: !failed,
+			Summary: check.Summary(all), Result: all}, nil)
+		if err != nil {
+			return err
+		}
+	} else {
+		a.printer.Note("%s", check.Summary(all))
+	}
+	if failed {
+		return reported(output.ExitUsage)
+	}
+	return nil
+}
+
+// planResult is what plan prints for machines.
+type planResult struct {
+	Pipeline    string            `json:"pipeline"`
+	Hash        string            `json:"hash"`
+	Determinism string            `json:"determinism"`
+	Guarantees  map[string]string `json:"guarantees"`
+	Topics      []plan.Topic      `json:"topics"`
+	Changes     []plan.Change     `json:"changes"`
+}
+
+func newPipelinePlanCommand(a *app) *cobra.Command {
+	var vars []string
+	cmd := &cobra.Command{
+		Use:   "plan FILE",
+		Short: "Show what a pipeline would do, and what would change against the running one",
+		Args:  cobra.ExactArgs(1),
+		Example: "  millstream pipeline plan examples/flights\n" +
+			"  millstream pipeline plan pipeline.yaml --var out=/tmp/out.ndjson -o json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := a.compiled(args[0], vars)
+			if err != nil {
+				return err
+			}
+			running, err := a.runningPlan(cmd, p.revision.Name)
+			if err != nil {
+				return err
+			}
+			return a.printPlan(p, running)
+		},
+	}
+	cmd.Flags().StringArrayVar(&vars, "var", nil, "value of a variable, name=value")
+	return cmd
+}
+
+// compiled reads a pipeline and stops at errors, which it prints.
+func (a *app) compiled(path string, vars []string) (*pipelineFile, error) {
+	p, err := readPipeline(path, vars, true, "")
+	if err != nil {
+		return nil, err
+	}
+	if p.failed() {
+		fmt.Fprint(a.streams.Err, p.render(p.worth()))
+		a.printer.Note("%s", check.Summary(p.findings))
+		return nil, reported(output.ExitUsage)
+	}
+	return p, nil
+}
+
+// runningPlan compiles what is applied now; nil when there is no broker or no such pipeline.
+func (a *app) runningPlan(cmd *cobra.Command, name string) (*plan.Plan, error) {
+	var running *plan.Plan
+	err := a.withStore(cmd.Context(), func(s *deploy.Store) error {
+		r, err := s.Get(cmd.Context(), name)
+		if err != nil {
+			return nil //nolint:nilerr // nothing of that name runs yet
+		}
+		catalog := runner.NewCatalog(runner.CatalogOptions{Connectors: connectors.Builtin(),
+			Dir: r.Dir, Build: true})
+		defer catalog.Close()
+		running, _ = runner.Compile(r, catalog)
+		return nil
+	})
+	if e := output.Explain(err); e != nil && e.Code == "BROKER_UNREACHABLE" {
+		a.printer.Note("no broker at %s: compared with nothing", a.settings.GetString("bootstrap"))
+		return nil, nil
+	}
+	return running, err
+}
+
+func (a *app) printPlan(p *pipelineFile, running *plan.Plan) error {
+	diff := plan.Diff(running, p.plan)
+	if !a.printer.Machine() {
+		fmt.Fprint(a.streams.Out, p.render(p.worth()))
+		fmt.Fprint(a.streams.Out, p.plan.String())
+		fmt.Fprint(a.streams.Out, diff.String())
+		return nil
+	}
+	result := planResult{Pipeline: p.plan.Pipeline, Hash: diff.Hash,
+		Determinism: string(p.plan.Determinism), Guarantees: map[string]string{},
+		Changes: diff.Changes}
+	for _, s := range p.plan.Sinks {
+		result.Guarantees[s.ID] = s.Guarantee
+	}
+	for _, t := range p.plan.Topics {
+		result.Topics = append(result.Topics, *t)
+	}
+	return output.One(a.printer, output.Verdict{Command: "pipeline plan", OK: true,
+		Summary: check.Summary(p.findings), Result: result}, nil)
+}
+
+// planSummary is the line lint ends with for a pipeline that may run.
+func planSummary(p *plan.Plan) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "ok: %s: %d sources, %d steps, %d sinks", p.Pipeline, len(p.Sources),
+		len(p.Nodes), len(p.Sinks))
+	for _, s := range p.Sinks {
+		fmt.Fprintf(&b, " | %s: %s", s.ID, s.Guarantee)
+	}
+	var internal []string
+	for _, t := range p.Topics {
+		if t.Role == plan.TopicRepartition || t.Role == plan.TopicChangelog {
+			internal = append(internal, t.Name)
+		}
+	}
+	if len(internal) > 0 {
+		fmt.Fprintf(&b, " | creates %s", strings.Join(internal, ", "))
+	}
+	return b.String()
+}

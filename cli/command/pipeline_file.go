@@ -1,0 +1,92 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/millstream-io/millstream/cli/output"
+	"github.com/millstream-io/millstream/connectors"
+	"github.com/millstream-io/millstream/pipelines/check"
+	"github.com/millstream-io/millstream/pipelines/deploy"
+	"github.com/millstream-io/millstream/pipelines/lang"
+	"github.com/millstream-io/millstream/pipelines/plan"
+	"github.com/millstream-io/millstream/pipelines/runner"
+)
+
+// pipelineFile is a pipeline as a user gives it: a YAML file, or a folder with a pipeline.yaml.
+type pipelineFile struct {
+	revision deploy.Revision
+	text     *lang.File
+	plan     *plan.Plan // nil when there are errors
+	findings []lang.Finding
+}
+
+// defaultPipelineFile is what a folder is expected to hold.
+const defaultPipelineFile = "pipeline.yaml"
+
+// readPipeline reads and compiles a file. build asks plugins for their settings, which needs a Go
+// toolchain for plugins that come as source.
+func readPipeline(path string, vars []string, build bool, cacheDir string) (*pipelineFile, error) {
+	values, err := parseVars(vars)
+	if err != nil {
+		return nil, err
+	}
+	file := path
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		file = filepath.Join(path, defaultPipelineFile)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, output.Usage("CANNOT_READ", "cannot read "+file).WithCause(err).
+			WithDo("millstream pipeline init DIR writes a first one")
+	}
+	dir, err := filepath.Abs(filepath.Dir(file))
+	if err != nil {
+		return nil, err
+	}
+	p := &pipelineFile{revision: deploy.Revision{Text: string(text), File: file, Dir: dir,
+		Vars: values}}
+	catalog := runner.NewCatalog(runner.CatalogOptions{Connectors: connectors.Builtin(), Dir: dir,
+		Build: build, CacheDir: cacheDir})
+	defer catalog.Close()
+	var tree *lang.Pipeline
+	p.plan, tree, p.findings = plan.Compile(file, text, runner.LoadOptions(p.revision),
+		check.Options{Catalog: catalog})
+	p.text = tree.File
+	p.revision.Name = string(tree.Name.Value)
+	return p, nil
+}
+
+func parseVars(pairs []string) (map[string]string, error) {
+	values := map[string]string{}
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || name == "" {
+			return nil, output.Usage("BAD_VAR", fmt.Sprintf("%q is not a variable", pair)).
+				WithDo("write it as --var name=value")
+		}
+		values[name] = value
+	}
+	return values, nil
+}
+
+// failed tells whether the file must not run.
+func (p *pipelineFile) failed() bool { return p.plan == nil }
+
+// worth are the findings people should see: all but information.
+func (p *pipelineFile) worth() []lang.Finding {
+	var out []lang.Finding
+	for _, f := range p.findings {
+		if f.Severity != lang.Info {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// render gives findings with the lines they are about.
+func (p *pipelineFile) render(findings []lang.Finding) string {
+	return check.Render(findings, p.text)
+}

@@ -1,0 +1,111 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/millstream-io/millstream/pipelines/deploy"
+)
+
+func newPipelineLogsCommand(a *app) *cobra.Command {
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "logs NAME",
+		Short: "Print what a pipeline, its plugins and its connectors logged in the last day",
+		Args:  cobra.ExactArgs(1),
+		Example: "  millstream pipeline logs flights\n" +
+			"  millstream pipeline logs flights --follow -o ndjson",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.pipelineLogs(cmd.Context(), args[0], follow)
+		},
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "F", false, "keep printing new lines")
+	return cmd
+}
+
+func (a *app) pipelineLogs(ctx context.Context, name string, follow bool) error {
+	if err := a.withStore(ctx, func(s *deploy.Store) error {
+		_, err := s.Get(ctx, name)
+		return unknownPipeline(ctx, s, name, err)
+	}); err != nil {
+		return err
+	}
+	cl, err := a.client(ctx, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
+		deploy.LogTopic: {0: kgo.NewOffset().AtStart()},
+	}))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	start, end, err := logEdges(ctx, kadm.NewClient(cl))
+	if err != nil {
+		return err
+	}
+	for start < end || follow {
+		fetches := cl.PollFetches(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if errs := fetches.Errors(); len(errs) > 0 {
+			return fmt.Errorf("read logs: %w", errs[0].Err)
+		}
+		for _, r := range fetches.Records() {
+			start = r.Offset + 1
+			if string(r.Key) == name {
+				a.printLog(r.Value)
+			}
+		}
+	}
+	return nil
+}
+
+func logEdges(ctx context.Context, adm *kadm.Client) (start, end int64, err error) {
+	starts, err := adm.ListStartOffsets(ctx, deploy.LogTopic)
+	if err != nil {
+		return 0, 0, fmt.Errorf("list offsets of logs: %w", err)
+	}
+	ends, err := adm.ListEndOffsets(ctx, deploy.LogTopic)
+	if err != nil {
+		return 0, 0, fmt.Errorf("list offsets of logs: %w", err)
+	}
+	e, ok := ends.Lookup(deploy.LogTopic, 0)
+	if !ok || errors.Is(e.Err, kerr.UnknownTopicOrPartition) {
+		return 0, 0, nil
+	}
+	s, _ := starts.Lookup(deploy.LogTopic, 0)
+	return s.Offset, e.Offset, errors.Join(s.Err, e.Err)
+}
+
+// printLog prints the JSON line itself for machines, and time, level, message and fields for
+// people.
+func (a *app) printLog(line []byte) {
+	if a.printer.Machine() {
+		fmt.Fprintf(a.streams.Out, "%s\n", line)
+		return
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(line, &fields); err != nil {
+		fmt.Fprintf(a.streams.Out, "%s\n", readable(line))
+		return
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v %-5v %v", fields["time"], fields["level"], fields["msg"])
+	for _, k := range slices.Sorted(maps.Keys(fields)) {
+		switch k {
+		case "time", "level", "msg":
+		default:
+			fmt.Fprintf(&b, " %s=%v", k, fields[k])
+		}
+	}
+	fmt.Fprintln(a.streams.Out, readable([]byte(b.String())))
+}

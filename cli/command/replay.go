@@ -1,0 +1,296 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/millstream-io/millstream/cli/internal/ranges"
+	"github.com/millstream-io/millstream/cli/output"
+	"github.com/millstream-io/millstream/connectors"
+	"github.com/millstream-io/millstream/pipelines/deploy"
+	"github.com/millstream-io/millstream/pipelines/plan"
+	"github.com/millstream-io/millstream/pipelines/replay"
+	"github.com/millstream-io/millstream/pipelines/runner"
+)
+
+func newReplayCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "replay",
+		Short: "Run a pipeline again over a range of its inputs, beside the live one, and compare",
+	}
+	cmd.AddCommand(newReplayRunCommand(a), newReplayStatusCommand(a), newReplayVerifyCommand(a))
+	return cmd
+}
+
+type replayFlags struct {
+	from, to, as string
+	wait         bool
+}
+
+func newReplayRunCommand(a *app) *cobra.Command {
+	var f replayFlags
+	cmd := &cobra.Command{
+		Use:   "run NAME",
+		Short: "Start a replay of a pipeline",
+		Long: "Start a replay of a pipeline over a range of its inputs. It has a name of its own, and its\n" +
+			"group, state and outputs carry it: the live pipeline is never touched, and connectors are\n" +
+			"not called. Outputs go to topics NAME2.TOPIC. Positions: " + ranges.Grammar + ".",
+		Args: cobra.ExactArgs(1),
+		Example: "  millstream replay run flights --from start --as flights-again --wait\n" +
+			"  millstream replay run flights --from @-1h --to end --as last-hour",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withStore(cmd.Context(), func(s *deploy.Store) error {
+				return a.replayRun(cmd.Context(), s, args[0], f)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.from, "from", "start", "where to begin in each input")
+	flags.StringVar(&f.to, "to", "end", "where to stop in each input (exclusive)")
+	flags.StringVar(&f.as, "as", "", "name of the replay")
+	flags.BoolVar(&f.wait, "wait", false, "wait until it is done")
+	if err := cmd.MarkFlagRequired("as"); err != nil { // only if the flag did not exist
+		panic("invariant: flag --as exists: " + err.Error())
+	}
+	return cmd
+}
+
+func (a *app) replayRun(ctx context.Context, s *deploy.Store, name string, f replayFlags) error {
+	live, err := s.Get(ctx, name)
+	if err != nil {
+		return unknownPipeline(ctx, s, name, err)
+	}
+	if _, err := s.Get(ctx, f.as); err == nil {
+		return output.Conflict("NAME_TAKEN", fmt.Sprintf("there is already a pipeline %q", f.as)).
+			WithDo("choose another name with --as")
+	}
+	compiled, err := compileRevision(live)
+	if err != nil {
+		return err
+	}
+	spec := &deploy.Replay{Of: name, Revision: live.Number, Prefix: f.as,
+		Ranges: map[string]map[int32]deploy.Span{}}
+	records, err := a.replayRanges(ctx, compiled, f, spec)
+	if err != nil {
+		return err
+	}
+	a.printer.Note("%s replays %d records of %s", f.as, records, name)
+	shadow := live
+	shadow.Name, shadow.Replay, shadow.Wanted = f.as, spec, deploy.WantRunning
+	applied, err := s.Apply(ctx, shadow)
+	if err != nil {
+		return err
+	}
+	for _, p := range replayPairs(compiled, f.as) {
+		a.printer.Note("output   %s -> %s", p.Live, p.Shadow)
+	}
+	if !f.wait {
+		a.printer.Note("see      millstream replay status %s", f.as)
+		return nil
+	}
+	st, err := waitStatus(ctx, s, applied, 0, func(st deploy.Status) bool {
+		return st.State == deploy.Done
+	})
+	if err != nil {
+		return err
+	}
+	a.printer.Note("done     %d records in, %d out\nnext     millstream replay verify %s",
+		st.RecordsIn, st.RecordsOut, f.as)
+	return nil
+}
+
+// replayRanges resolves the range in every input the steps read; tables are always read whole.
+func (a *app) replayRanges(
+	ctx context.Context, p *plan.Plan, f replayFlags, spec *deploy.Replay,
+) (int64, error) {
+	from, to, err := parseRange(f.from, f.to)
+	if err != nil {
+		return 0, err
+	}
+	adm, cl, err := a.admin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer cl.Close()
+	var records int64
+	for _, source := range p.Sources {
+		if source.TableOnly {
+			continue
+		}
+		r, err := a.resolveRange(ctx, adm, source.Topic, from, to)
+		if err != nil {
+			return 0, err
+		}
+		spans := map[int32]deploy.Span{}
+		for partition, b := range r {
+			spans[partition] = deploy.Span{From: b.From, To: max(b.From, b.To)}
+		}
+		spec.Ranges[source.Topic] = spans
+		records += r.Len()
+	}
+	return records, nil
+}
+
+// compileRevision compiles what was applied, on this machine.
+func compileRevision(r deploy.Revision) (*plan.Plan, error) {
+	catalog := runner.NewCatalog(runner.CatalogOptions{Connectors: connectors.Builtin(), Dir: r.Dir})
+	defer catalog.Close()
+	compiled, findings := runner.Compile(r, catalog)
+	if compiled == nil {
+		return nil, output.Usage("REVISION_INVALID", fmt.Sprintf(
+			"revision %d of %s does not compile here", r.Number, r.Name)).
+			WithCause(&runner.ErrFindings{Findings: findings})
+	}
+	return compiled, nil
+}
+
+// replayPairs lists live outputs and their shadows.
+func replayPairs(p *plan.Plan, prefix string) []replay.Pair {
+	var pairs []replay.Pair
+	for _, s := range p.Sinks {
+		if s.Connector == nil {
+			pairs = append(pairs, replay.Pair{Sink: s.ID, Live: s.Topic,
+				Shadow: runner.ShadowTopic(prefix, s.Topic)})
+		}
+	}
+	return pairs
+}
+
+func newReplayStatusCommand(a *app) *cobra.Command {
+	cmd := newPipelineStatusCommand(a)
+	cmd.Short = "Show how a replay does"
+	cmd.Example = "  millstream replay status flights-again\n" +
+		"  millstream replay status flights-again -o json"
+	return cmd
+}
+
+func newReplayVerifyCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify NAME",
+		Short: "Compare the outputs of a replay with those of the live pipeline, record by record",
+		Long: "Compare the outputs of a replay with those of the live pipeline: per partition the same keys,\n" +
+			"values, timestamps and headers in the same order. Exits with 4 when they differ.",
+		Args: cobra.ExactArgs(1),
+		Example: "  millstream replay verify flights-again\n" +
+			"  millstream replay verify flights-again -o json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withStore(cmd.Context(), func(s *deploy.Store) error {
+				return a.replayVerify(cmd.Context(), s, args[0])
+			})
+		},
+	}
+}
+
+func (a *app) replayVerify(ctx context.Context, s *deploy.Store, name string) error {
+	r, err := s.Get(ctx, name)
+	if err != nil {
+		return unknownPipeline(ctx, s, name, err)
+	}
+	if r.Replay == nil {
+		return output.Usage("NOT_A_REPLAY", fmt.Sprintf("%q is a pipeline, not a replay", name)).
+			WithDo("millstream replay run " + name + " --from start --as " + name + "-again")
+	}
+	st, err := getStatus(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	if st.State != deploy.Done {
+		return output.Conflict("REPLAY_NOT_DONE", fmt.Sprintf("the replay %s is %s", name, st.State)).
+			WithWhy(st.Error).WithDo("millstream replay status " + name)
+	}
+	compiled, err := compileRevision(r)
+	if err != nil {
+		return err
+	}
+	want, err := a.expectation(ctx, r.Replay)
+	if err != nil {
+		return err
+	}
+	report, err := replay.Verify(ctx, a.connector(ctx), replayPairs(compiled, name), want)
+	if err != nil {
+		return err
+	}
+	return a.printVerify(report)
+}
+
+// expectation tells whether the range covered all input there is now.
+func (a *app) expectation(ctx context.Context, spec *deploy.Replay) (replay.Expectation, error) {
+	adm, cl, err := a.admin(ctx)
+	if err != nil {
+		return replay.Expectation{}, err
+	}
+	defer cl.Close()
+	want := replay.Expectation{FromStart: true, ToEnd: true}
+	for topic, spans := range spec.Ranges {
+		starts, err := adm.ListStartOffsets(ctx, topic)
+		if err != nil {
+			return want, fmt.Errorf("list offsets of %s: %w", topic, err)
+		}
+		ends, err := adm.ListEndOffsets(ctx, topic)
+		if err != nil {
+			return want, fmt.Errorf("list offsets of %s: %w", topic, err)
+		}
+		for p, span := range spans {
+			want.FromStart = want.FromStart && span.From <= offsetOf(starts, topic, p)
+			want.ToEnd = want.ToEnd && span.To >= offsetOf(ends, topic, p)
+		}
+	}
+	return want, nil
+}
+
+func offsetOf(listed kadm.ListedOffsets, topic string, partition int32) int64 {
+	o, _ := listed.Lookup(topic, partition)
+	return o.Offset
+}
+
+func (a *app) printVerify(report replay.Report) error {
+	summary := "equal"
+	if !report.Equal {
+		summary = "the outputs differ"
+	}
+	if a.printer.Machine() {
+		err := output.One(a.printer, output.Verdict{Command: "replay verify", OK: report.Equal,
+			Summary: summary, Result: report}, nil)
+		if err != nil {
+			return err
+		}
+	} else if err := output.One(a.printer, report, func(b *strings.Builder) {
+		verifyText(b, report)
+	}); err != nil {
+		return err
+	}
+	if !report.Equal {
+		return reported(output.ExitVerdict)
+	}
+	return nil
+}
+
+func verifyText(b *strings.Builder, report replay.Report) {
+	for _, o := range report.Outputs {
+		verdict := "equal"
+		if !o.Equal {
+			verdict = "DIFFERENT"
+		}
+		fmt.Fprintf(b, "%-9s  %s = %s  %d compared, %d live records before the range, %d after\n",
+			verdict, o.Live, o.Shadow, o.Compared, o.Before, o.After)
+	}
+	d := report.FirstDifference
+	if d == nil {
+		return
+	}
+	fmt.Fprintf(b, "\nfirst difference, partition %d: %s\n", d.Partition, d.Reason)
+	for _, side := range []struct {
+		name   string
+		sample *replay.Sample
+	}{{d.Live, d.LiveAt}, {d.Shadow, d.ShadowAt}} {
+		if side.sample != nil {
+			fmt.Fprintf(b, "  %s@%d  ts %d  key %s\n    %s\n", side.name, side.sample.Offset,
+				side.sample.Timestamp, readable([]byte(side.sample.Key)),
+				readable([]byte(side.sample.Value)))
+		}
+	}
+}

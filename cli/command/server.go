@@ -1,0 +1,62 @@
+package command
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/millstream-io/millstream/cli/output"
+)
+
+func newServerCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "server",
+		Short: "Run a node: the log and the pipelines applied to it",
+		Long: "Run a node: the log and the pipelines applied to it, until SIGTERM or Ctrl-C, which drain\n" +
+			"and end with exit code 0. Settings come from flags, MILLSTREAM_ variables and --config.",
+		Args: cobra.NoArgs,
+		Example: "  millstream server --data-dir /var/lib/millstream\n" +
+			"  millstream server --listen 127.0.0.1:19092 --http 127.0.0.1:19080 --config node.yaml",
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context()) },
+	}
+	flags := cmd.Flags()
+	flags.String("data-dir", defaultDataDir, "folder of the log, state and built plugins")
+	flags.String("listen", defaultListen, "host:port for Kafka clients")
+	flags.String("http", defaultHTTP, "host:port of /healthz, /readyz and /metrics")
+	flags.String("config", "", "YAML file with these settings and broker.* configs")
+	flags.String("ready-file", "", "file that receives addresses and pid as JSON when serving")
+	flags.String("log-level", "info", "debug, info, warn or error")
+	return cmd
+}
+
+func (a *app) serve(ctx context.Context) error {
+	if file := a.settings.GetString("config"); file != "" {
+		a.settings.SetConfigFile(file)
+		if err := a.settings.MergeInConfig(); err != nil {
+			return output.Usage("BAD_CONFIG", "cannot read "+file).WithCause(err)
+		}
+	}
+	level, err := parseLevel(a.settings.GetString("log-level"))
+	if err != nil {
+		return err
+	}
+	n, err := startNode(ctx, nodeOptions{
+		dataDir: a.settings.GetString("data-dir"), listen: a.settings.GetString("listen"),
+		http: a.settings.GetString("http"), readyFile: a.settings.GetString("ready-file"),
+		configs: a.settings.GetStringMapString("broker"),
+		logger:  newLogger(a.streams.Err, level), output: a.streams.Out,
+	})
+	if err != nil {
+		return err
+	}
+	a.printer.Note("broker   %s\nhttp     http://%s\ndata     %s", n.broker.Addr(),
+		n.broker.HTTPAddr(), n.opts.dataDir)
+	select {
+	case <-ctx.Done():
+		a.printer.Note("draining")
+		return n.close()
+	case <-n.broker.Failed():
+		return errors.Join(n.broker.Err(), n.close())
+	}
+}

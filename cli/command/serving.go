@@ -1,0 +1,213 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/millstream-io/millstream/cli/output"
+	"github.com/millstream-io/millstream/connectors"
+	"github.com/millstream-io/millstream/core"
+	"github.com/millstream-io/millstream/core/vfs"
+	"github.com/millstream-io/millstream/core/vnet"
+	"github.com/millstream-io/millstream/pipelines/deploy"
+	"github.com/millstream-io/millstream/pipelines/runner"
+	"github.com/millstream-io/millstream/streams/client"
+)
+
+// Where dev and server keep their data and listen unless told otherwise.
+const (
+	defaultDataDir = "millstream-data"
+	defaultListen  = "127.0.0.1:9092"
+	defaultHTTP    = "127.0.0.1:9080"
+)
+
+// drainTimeout bounds an orderly stop.
+const drainTimeout = 20 * time.Second
+
+// nodeOptions describe the process to start: a broker and the worker that runs pipelines.
+type nodeOptions struct {
+	dataDir      string
+	listen, http string
+	// movePorts takes free ports instead of taken ones (dev) rather than failing (server).
+	movePorts bool
+	readyFile string
+	configs   map[string]string
+	logger    *slog.Logger
+	onStatus  func(deploy.Status)
+	// output gets what stdout connectors write.
+	output io.Writer
+}
+
+// node is a running process: stop it with close.
+type node struct {
+	opts   nodeOptions
+	broker *core.Broker
+	store  *deploy.Store
+	moved  []string // what had to move to another port
+	worker context.CancelFunc
+	done   chan error // receives how the worker ended
+}
+
+func startNode(ctx context.Context, opts nodeOptions) (*node, error) {
+	n := &node{opts: opts, done: make(chan error, 1)}
+	if err := n.choosePorts(); err != nil {
+		return nil, err
+	}
+	broker, err := core.Open(ctx, core.Options{
+		FS: vfs.OS(), Net: vnet.TCP(), DataDir: opts.dataDir,
+		Listen: n.opts.listen, HTTPListen: n.opts.http, Logger: opts.logger, Config: opts.configs,
+	})
+	if err != nil {
+		return nil, explainOpen(err, opts)
+	}
+	n.broker = broker
+	if err := n.startWorker(ctx); err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	if err := n.announce(); err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	return n, nil
+}
+
+// choosePorts moves away from taken ports when that is allowed.
+func (n *node) choosePorts() error {
+	for _, address := range []*string{&n.opts.listen, &n.opts.http} {
+		listener, err := net.Listen("tcp", *address)
+		if err == nil {
+			_ = listener.Close()
+			continue
+		}
+		if !errors.Is(err, syscall.EADDRINUSE) || !n.opts.movePorts {
+			return output.Environment("CANNOT_LISTEN", "cannot listen on "+*address).
+				WithCause(err).WithDo("choose another with --listen or --http, such as 127.0.0.1:0")
+		}
+		host, _, splitErr := net.SplitHostPort(*address)
+		if splitErr != nil {
+			return output.Usage("BAD_ADDRESS", fmt.Sprintf("%q is not host:port", *address))
+		}
+		n.moved = append(n.moved, *address)
+		*address = net.JoinHostPort(host, "0")
+	}
+	return nil
+}
+
+// startWorker runs the pipelines wanted in the control topics, over in-memory connections.
+func (n *node) startWorker(ctx context.Context) error {
+	store, err := deploy.OpenStore(ctx, n.connect())
+	if err != nil {
+		return err
+	}
+	n.store = store
+	launcher := runner.New(runner.Options{
+		Cluster:    n.cluster,
+		StateDir:   filepath.Join(n.opts.dataDir, "state"),
+		CacheDir:   filepath.Join(n.opts.dataDir, "plugins"),
+		Connectors: connectors.Builtin(), ConnectorCommand: connectorCommand,
+		Output: n.opts.output, LogFor: n.logFor,
+	})
+	reconciler := deploy.NewReconciler(deploy.ReconcilerOptions{
+		Store: store, Launcher: launcher, Logger: n.opts.logger, OnStatus: n.opts.onStatus,
+	})
+	workerCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	n.worker = cancel
+	go func() { n.done <- reconciler.Run(workerCtx) }()
+	return nil
+}
+
+// logFor sends what a pipeline says to the process's log and to the log topic.
+func (n *node) logFor(pipeline string) *slog.Logger {
+	return slog.New(deploy.Tee{
+		n.opts.logger.Handler().WithAttrs([]slog.Attr{slog.String("pipeline", pipeline)}),
+		n.store.LogHandler(pipeline, slog.LevelInfo),
+	})
+}
+
+// cluster makes the clients of one pipeline's run.
+func (n *node) cluster() (client.Cluster, error) {
+	return client.NewKafka(client.Options{
+		Seeds: []string{n.broker.Addr()}, ClientID: "millstream-worker", Logger: n.opts.logger,
+		Dialer: n.dial,
+	})
+}
+
+func (n *node) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	return n.broker.Dial(ctx)
+}
+
+// connect makes clients that reach the broker without a socket.
+func (n *node) connect() deploy.Connect {
+	return func(opts ...kgo.Opt) (*kgo.Client, error) {
+		base := []kgo.Opt{
+			kgo.SeedBrokers(n.broker.Addr()),
+			kgo.ClientID("millstream-worker"),
+			kgo.Dialer(n.dial),
+		}
+		return kgo.NewClient(append(base, opts...)...)
+	}
+}
+
+// readyInfo is what --ready-file receives.
+type readyInfo struct {
+	Bootstrap string `json:"bootstrap"`
+	HTTP      string `json:"http"`
+	PID       int    `json:"pid"`
+}
+
+func (n *node) announce() error {
+	if n.opts.readyFile == "" {
+		return nil
+	}
+	data, err := json.Marshal(readyInfo{n.broker.Addr(), n.broker.HTTPAddr(), os.Getpid()})
+	if err != nil {
+		return err
+	}
+	// A reader that polls for the file must never see half of it.
+	tmp := n.opts.readyFile + ".tmp"
+	if err := os.WriteFile(tmp, append(data, '\n'), 0o644); err != nil {
+		return output.Usage("CANNOT_WRITE", "cannot write the ready file").WithCause(err)
+	}
+	return os.Rename(tmp, n.opts.readyFile)
+}
+
+// close drains pipelines first, then the broker.
+func (n *node) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	var errs []error
+	if n.worker != nil {
+		n.worker()
+		select {
+		case err := <-n.done:
+			errs = append(errs, err)
+		case <-ctx.Done():
+			errs = append(errs, fmt.Errorf("pipelines did not stop within %s", drainTimeout))
+		}
+	}
+	if n.store != nil {
+		n.store.Close()
+	}
+	return errors.Join(append(errs, n.broker.Close(ctx))...)
+}
+
+// explainOpen puts the commonest reasons for which a broker does not start into users' words.
+func explainOpen(err error, opts nodeOptions) error {
+	var locked *vfs.LockedError
+	if errors.As(err, &locked) {
+		return output.Environment("DATA_DIR_LOCKED",
+			fmt.Sprintf("%s is in use by process %d", opts.dataDir, locked.PID)).
+			WithDo("stop that process, or choose another folder with --data-dir")
+	}
+	return output.Environment("CANNOT_START", "the broker cannot start").WithCause(err)
+}

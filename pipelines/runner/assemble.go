@@ -1,0 +1,245 @@
+package runner
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/millstream-io/millstream/pipelines/check"
+	"github.com/millstream-io/millstream/pipelines/plan"
+	"github.com/millstream-io/millstream/streams/eventtime"
+	"github.com/millstream-io/millstream/streams/operator"
+	"github.com/millstream-io/millstream/streams/topology"
+)
+
+// assembly turns a plan into a topology of the streams layer.
+type assembly struct {
+	app        string // names internal topics, group and state
+	plan       *plan.Plan
+	partitions func(topic string) int32
+	plugins    pluginSteps
+	log        *slog.Logger
+	now        func() time.Time
+	// shadow is set on replays: outputs are redirected and windows begun before the range left out.
+	shadow *shadow
+
+	b *topology.Builder
+	// at gives the topology's name of what an id of the plan names.
+	at map[string]string
+	// width is the number of partitions behind an id.
+	width map[string]int32
+}
+
+// pluginSteps makes the operator of a plugin step; the runner implements it with processes.
+type pluginSteps interface {
+	factory(n *plan.Node) operator.Factory
+}
+
+// build assembles everything. The topics must exist.
+func (a *assembly) build() (*topology.Topology, error) {
+	a.at, a.width = map[string]string{}, map[string]int32{}
+	a.b = topology.NewBuilder(topology.Options{App: a.app, ConfigHash: a.plan.Fingerprint[:16],
+		OnError: a.policy(a.plan.Policy), CloseAtEnd: a.closesAtEnd()})
+	for _, s := range a.plan.Sources {
+		if !s.TableOnly {
+			a.source(s)
+		}
+	}
+	for _, n := range a.plan.Nodes {
+		if err := a.node(n); err != nil {
+			return nil, fmt.Errorf("step %s: %w", n.ID, err)
+		}
+	}
+	for _, s := range a.plan.Sinks {
+		a.sink(s)
+	}
+	return a.b.Build(a.partitions)
+}
+
+// closesAtEnd: the end of input closes windows only if every source says so.
+func (a *assembly) closesAtEnd() bool {
+	for _, s := range a.plan.Sources {
+		if !s.TableOnly && !s.CloseAtEnd {
+			return false
+		}
+	}
+	return true
+}
+
+func (a *assembly) source(s *plan.Source) {
+	policy := a.policy(a.plan.Policy)
+	a.b.Source(s.ID, s.Topic, topology.SourceOptions{
+		Timestamp: a.timestamp(s), Disorder: s.MaxLateness, OnError: &policy,
+	})
+	a.at[s.ID], a.width[s.ID] = s.ID, a.partitions(s.Topic)
+}
+
+// timestamp evaluates event_time. The function is shared by the tasks, so each call takes a view of
+// its own from a pool.
+func (a *assembly) timestamp(s *plan.Source) eventtime.Extractor {
+	if s.EventTime == nil {
+		return nil
+	}
+	views := newViewPool(s.Set, a.now)
+	return func(r *operator.Record) (int64, error) {
+		v := views.get()
+		defer views.put(v)
+		ts, err := s.EventTime.Time(v.at(r))
+		v.note(r)
+		if err != nil {
+			return 0, classifyTime(err)
+		}
+		return ts, nil
+	}
+}
+
+// node adds one node behind what it reads.
+func (a *assembly) node(n *plan.Node) error {
+	id := nodeID(n.ID)
+	from := a.input(n, id)
+	policy := a.policy(n.Policy)
+	a.at[n.ID] = id
+	add := func(factory operator.Factory) {
+		a.b.Process(id, []string{from}, topology.ProcessOptions{
+			Kind: string(n.Kind), New: factory, OnError: &policy})
+	}
+	switch n.Kind {
+	case plan.KindFilter:
+		add(filterStep(n.Set, n.Filter, a.now))
+	case plan.KindMap:
+		add(mapStep(n.Set, n.Map, a.now))
+	case plan.KindPatch:
+		add(patchStep(n.Set, n.Patch, a.now))
+	case plan.KindFlatMap:
+		add(flatMapStep(n.Set, n.FlatMap, a.now))
+	case plan.KindLog:
+		add(logStep(n.Set, n.Log, n.ID, a.log, a.now))
+	case plan.KindKeyBy:
+		a.keyBy(n, id, from, &policy)
+	case plan.KindBranch:
+		a.branch(n, id, from, &policy)
+	case plan.KindJoin:
+		a.join(n, id, from, &policy)
+	case plan.KindAggregate:
+		return a.aggregate(n, id, from, &policy)
+	case plan.KindPlugin:
+		add(a.plugins.factory(n))
+	default:
+		return fmt.Errorf("the operator %q is not supported yet", n.Kind)
+	}
+	return nil
+}
+
+// nodeID is the plan's id in the form a topology takes: implicit nodes have a dot in theirs.
+func nodeID(id string) string { return strings.ReplaceAll(id, ".", "-") }
+
+// input gives the one node n reads; several are merged first.
+func (a *assembly) input(n *plan.Node, id string) string {
+	a.width[n.ID] = a.width[n.From[0]]
+	if len(n.From) == 1 {
+		return a.at[n.From[0]]
+	}
+	var from []string
+	for _, up := range n.From {
+		from = append(from, a.at[up])
+	}
+	a.b.Merge(id+"-merge", from...)
+	return id + "-merge"
+}
+
+// keyBy sets the key and moves records to the task of that key. The key is set by a step of its
+// own, because each task needs its own view.
+func (a *assembly) keyBy(n *plan.Node, id, from string, policy *operator.ErrorPolicy) {
+	key := id + "-set"
+	a.b.Process(key, []string{from}, topology.ProcessOptions{Kind: "key",
+		New: keyStep(n, a.now), OnError: policy})
+	wanted := a.joinedWith(n)
+	a.b.KeyBy(id, key, topology.KeyByOptions{
+		Key:        func(r *operator.Record) ([]byte, error) { return r.Key, nil },
+		Partitions: wanted, OnError: policy,
+	})
+	if wanted > 0 {
+		a.width[n.ID] = wanted
+	}
+}
+
+// joinedWith is the number of partitions of the table a repartition is for, 0 if it is for none:
+// the stream is then cut like the table.
+func (a *assembly) joinedWith(n *plan.Node) int32 {
+	for _, down := range a.plan.Nodes {
+		if down.Kind == plan.KindJoin && len(down.From) == 1 && down.From[0] == n.ID {
+			return a.partitions(a.plan.Table(down.Join.Table).Topic)
+		}
+	}
+	return 0
+}
+
+func (a *assembly) branch(n *plan.Node, id, from string, policy *operator.ErrorPolicy) {
+	var names []string
+	for _, arm := range n.Arms {
+		names = append(names, arm.ID)
+		a.at[arm.ID], a.width[arm.ID] = id+"."+arm.ID, a.width[n.ID]
+	}
+	a.b.Process(id, []string{from}, topology.ProcessOptions{Kind: "branch", Outputs: names,
+		New: branchStep(n, a.now), OnError: policy})
+}
+
+// sink adds the step that makes key and value, and the topic it goes to.
+func (a *assembly) sink(s *plan.Sink) {
+	if a.shadow != nil && s.Connector != nil {
+		return // a replay must not repeat what the live run told other systems
+	}
+	policy := a.policy(s.Policy)
+	id := s.ID + "-out"
+	a.b.Process(id, []string{a.at[s.From]}, topology.ProcessOptions{Kind: "output",
+		New: outputStep(s, a.now), OnError: &policy})
+	a.b.Sink(s.ID+"-sink", id, a.topic(outputTopic(a.app, s)),
+		topology.SinkOptions{OnError: &policy})
+}
+
+// topic is where an output goes: beside the live one on a replay.
+func (a *assembly) topic(live string) string {
+	if a.shadow == nil || live == "" {
+		return live
+	}
+	return a.shadow.topic(live)
+}
+
+// outputTopic is where a sink's records go: its topic, or the one its connector reads.
+func outputTopic(app string, s *plan.Sink) string {
+	if s.Connector == nil {
+		return s.Topic
+	}
+	return app + "-" + s.ID + "-output"
+}
+
+// policy says a plan's policy in the streams layer's words.
+func (a *assembly) policy(p check.Policy) operator.ErrorPolicy {
+	out := errorPolicy(p)
+	out.DeadLetterTopic = a.topic(out.DeadLetterTopic)
+	return out
+}
+
+// errorPolicy says a pipeline's policy in the streams layer's words.
+func errorPolicy(p check.Policy) operator.ErrorPolicy {
+	out := operator.ErrorPolicy{Then: errorAction(p.Then), DeadLetterTopic: p.DLQ,
+		ByClass: map[string]operator.Action{}}
+	for class, action := range p.ByClass {
+		if action != check.ActionRetry {
+			out.ByClass[class] = errorAction(action)
+		}
+	}
+	return out
+}
+
+func errorAction(a check.Action) operator.Action {
+	switch a {
+	case check.ActionDLQ:
+		return operator.ToDeadLetter
+	case check.ActionDrop:
+		return operator.Drop
+	default:
+		return operator.Stop
+	}
+}

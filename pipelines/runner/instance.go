@@ -1,0 +1,245 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millstream-io/millstream/pipelines/deploy"
+	"github.com/millstream-io/millstream/plugins/pluginpb"
+	"github.com/millstream-io/millstream/streams/client"
+	"github.com/millstream-io/millstream/streams/task"
+)
+
+// instance is one run of a prepared revision: connectors that fill topics, the tasks of the
+// topology, and connectors that empty topics.
+type instance struct {
+	runner *Runner
+	p      *prepared
+	app    string // the pipeline's name, which names all that belongs to this run alone
+	log    *slog.Logger
+
+	mu struct {
+		sync.Mutex
+		worker  *task.Worker
+		ingests []*ingest
+		outputs []*output
+		procs   *processes
+	}
+}
+
+var _ deploy.Instance = (*instance)(nil)
+
+func newInstance(r *Runner, p *prepared) *instance {
+	return &instance{runner: r, p: p, app: p.revision.Name, log: r.opts.LogFor(p.revision.Name)}
+}
+
+// Run processes until ctx ends or everything bounded is done.
+func (in *instance) Run(ctx context.Context) error {
+	cluster, err := in.runner.opts.Cluster()
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer cluster.Close()
+	procs, err := in.runner.startProcesses(ctx, in.p, in.log)
+	if err != nil {
+		return err
+	}
+	// Operators outlive ctx: tasks still need them for their last batches.
+	opsCtx, endOps := context.WithCancel(context.WithoutCancel(ctx))
+	ops := &pluginOperators{ctx: opsCtx, plugins: procs.operators}
+	defer func() {
+		ops.close()
+		endOps()
+		if err := procs.close(); err != nil {
+			in.log.Warn("plugin did not end well", "error", err)
+		}
+	}()
+	made, err := in.topics(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	if err := in.assemble(ctx, cluster, made, procs, ops); err != nil {
+		return err
+	}
+	return in.runAll(ctx, cluster)
+}
+
+func (in *instance) replay() bool { return in.p.revision.Replay != nil }
+
+// topics makes what is missing.
+func (in *instance) topics(ctx context.Context, cluster client.Cluster) (*topics, error) {
+	t := &topics{admin: cluster.Admin(), app: in.app, plan: in.p.plan,
+		rename: func(name string) string { return name }}
+	if replay := in.p.revision.Replay; replay != nil {
+		t.rename = func(live string) string { return ShadowTopic(replay.Prefix, live) }
+		if err := t.learn(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return t, t.ensure(ctx, in.replay())
+}
+
+// assemble makes the parts of the run; none of them is started.
+func (in *instance) assemble(
+	ctx context.Context, cluster client.Cluster, made *topics, procs *processes,
+	ops *pluginOperators,
+) error {
+	shadow, err := in.shadow(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	a := &assembly{app: in.app, plan: in.p.plan, plugins: ops, log: in.log, shadow: shadow,
+		now:        in.runner.opts.Now,
+		partitions: func(topic string) int32 { return made.partitions[topic] }}
+	topology, err := a.build()
+	if err != nil {
+		return err
+	}
+	opts := task.Options{Topology: topology, Cluster: cluster, StateDir: in.runner.stateDir(),
+		Group: in.app, CommitInterval: in.p.plan.Resources.CommitInterval, Logger: in.log}
+	if err := in.bounds(ctx, cluster, made, &opts); err != nil {
+		return err
+	}
+	worker, err := task.NewWorker(opts)
+	if err != nil {
+		return err
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.mu.worker, in.mu.procs = worker, procs
+	if !in.replay() {
+		in.mu.ingests = in.makeIngests(cluster, made, procs, worker)
+		in.mu.outputs = in.makeOutputs(cluster, made, procs)
+	}
+	return nil
+}
+
+// bounds says where inputs begin and end.
+func (in *instance) bounds(
+	ctx context.Context, cluster client.Cluster, made *topics, opts *task.Options,
+) error {
+	opts.From = map[client.TopicPartition]int64{}
+	for _, s := range in.p.plan.Sources {
+		switch {
+		case in.replay():
+		case s.Connector != nil:
+			opts.Filling = append(opts.Filling, s.Topic)
+		case s.Start.Latest:
+			ends, err := partitionRanges(ctx, cluster, s.Topic, made.partitions[s.Topic])
+			if err != nil {
+				return err
+			}
+			for tp, r := range ends {
+				opts.From[tp] = r.End
+			}
+		case s.Start.HasTimestamp:
+			return fmt.Errorf("source %s: start: {timestamp: …} is not supported yet; "+
+				"use earliest or latest, or a replay from a time", s.ID)
+		}
+	}
+	if replay := in.p.revision.Replay; replay != nil {
+		opts.Until = map[client.TopicPartition]int64{}
+		for topic, spans := range replay.Ranges {
+			for p, span := range spans {
+				tp := client.TopicPartition{Topic: topic, Partition: p}
+				opts.From[tp], opts.Until[tp] = span.From, span.To
+			}
+		}
+	}
+	return nil
+}
+
+func partitionRanges(
+	ctx context.Context, cluster client.Cluster, topic string, partitions int32,
+) (map[client.TopicPartition]client.Range, error) {
+	var tps []client.TopicPartition
+	for p := range partitions {
+		tps = append(tps, client.TopicPartition{Topic: topic, Partition: p})
+	}
+	return cluster.Admin().Ranges(ctx, tps...)
+}
+
+func (in *instance) makeIngests(
+	cluster client.Cluster, made *topics, procs *processes, worker *task.Worker,
+) []*ingest {
+	var all []*ingest
+	for _, s := range in.p.plan.Sources {
+		if s.Connector == nil {
+			continue
+		}
+		all = append(all, newIngest(ingestOptions{
+			ID: s.ID, Pipeline: in.app, ConfigHash: in.p.plan.Fingerprint[:16], Topic: s.Topic,
+			Partitions: made.partitions[s.Topic], Key: s.KeyProgram, Set: s.Set,
+			Plugin: procs.connectors[s.Connector.Name], Part: partOf(procs.connectors[s.Connector.Name], pluginpb.Kind_KIND_SOURCE),
+			Config:  s.Connector.Config.JSON(),
+			Commits: client.TopicPartition{Topic: positionTopic(in.app)}, Cluster: cluster,
+			OnError: errorPolicy(in.p.plan.Policy), Logger: in.log, Now: in.runner.opts.Now,
+			OnEnd: func(ends map[int32]int64) { worker.EndInput(s.Topic, ends) },
+		}))
+	}
+	return all
+}
+
+func (in *instance) makeOutputs(
+	cluster client.Cluster, made *topics, procs *processes,
+) []*output {
+	var all []*output
+	for _, s := range in.p.plan.Sinks {
+		if s.Connector == nil {
+			continue
+		}
+		topic := outputTopic(in.app, s)
+		all = append(all, newOutput(outputOptions{
+			ID: s.ID, Pipeline: in.app, ConfigHash: in.p.plan.Fingerprint[:16], Topic: topic,
+			Partitions: made.partitions[topic], Group: in.app + "-" + s.ID,
+			Plugin: procs.connectors[s.Connector.Name], Part: partOf(procs.connectors[s.Connector.Name], pluginpb.Kind_KIND_SINK),
+			Config: s.Connector.Config.JSON(), Cluster: cluster, OnError: errorPolicy(s.Policy),
+			Retries: s.Policy.RetryMax, RetryFirst: s.Policy.RetryFirst,
+			RetryLongest: s.Policy.RetryLongest, Logger: in.log, Now: in.runner.opts.Now,
+		}))
+	}
+	return all
+}
+
+// runAll runs the parts together. The first that fails stops the others; when the tasks are done,
+// the outputs are told where their topics end.
+func (in *instance) runAll(ctx context.Context, cluster client.Cluster) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	for _, g := range in.mu.ingests {
+		group.Go(func() error { return g.run(groupCtx) })
+	}
+	for _, o := range in.mu.outputs {
+		group.Go(func() error { return o.run(groupCtx) })
+	}
+	group.Go(func() error {
+		if err := in.mu.worker.Run(groupCtx); err != nil || groupCtx.Err() != nil {
+			return err
+		}
+		return in.endOutputs(groupCtx, cluster)
+	})
+	err := group.Wait()
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}
+
+func (in *instance) endOutputs(ctx context.Context, cluster client.Cluster) error {
+	for _, o := range in.mu.outputs {
+		ranges, err := partitionRanges(ctx, cluster, o.opts.Topic, o.opts.Partitions)
+		if err != nil {
+			return err
+		}
+		ends := map[client.TopicPartition]int64{}
+		for tp, r := range ranges {
+			ends[tp] = r.End
+		}
+		o.endAt(ends)
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/millstream-io/millstream/pipelines/check"
+	"github.com/millstream-io/millstream/pipelines/deploy"
+	"github.com/millstream-io/millstream/pipelines/lang"
+	"github.com/millstream-io/millstream/pipelines/plan"
+	"github.com/millstream-io/millstream/plugins/host"
+	"github.com/millstream-io/millstream/plugins/sdk"
+	"github.com/millstream-io/millstream/streams/client"
+)
+
+// Options are what a [Runner] needs. Cluster and StateDir are required.
+type Options struct {
+	// Cluster makes the clients of one run; the run closes what it got.
+	Cluster func() (client.Cluster, error)
+	// StateDir holds the state files of tasks.
+	StateDir string
+	// CacheDir keeps plugins built from source; "" is the user's cache.
+	CacheDir string
+	// Connectors compiled into the binary.
+	Connectors []sdk.Plugin
+	// ConnectorCommand says how to start a connector's process; nil runs connectors in this one.
+	ConnectorCommand func(name string) (host.Command, error)
+	// Output gets what connectors write to the standard output of the host; nil is the log.
+	Output io.Writer
+	// Logger for the pipeline's own words; LogFor, if set, gives one per pipeline instead.
+	Logger *slog.Logger
+	LogFor func(pipeline string) *slog.Logger
+	// Now is the clock of processing_time() and of ingest timestamps; nil is time.Now.
+	Now func() time.Time
+}
+
+func (o Options) withDefaults() Options {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.LogFor == nil {
+		log := o.Logger
+		o.LogFor = func(pipeline string) *slog.Logger { return log.With("pipeline", pipeline) }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// Runner starts pipelines; it is what a worker's [deploy.Reconciler] launches with.
+type Runner struct{ opts Options }
+
+var _ deploy.Launcher = (*Runner)(nil)
+
+// New returns a runner.
+func New(opts Options) *Runner { return &Runner{opts: opts.withDefaults()} }
+
+// prepared is a revision that can be started.
+type prepared struct {
+	revision deploy.Revision
+	plan     *plan.Plan
+	commands map[string]host.Command // of plugins, by alias
+}
+
+// ErrFindings is a revision that has errors; Findings has them all.
+type ErrFindings struct {
+	Findings []lang.Finding
+}
+
+// Error gives the first finding and how many there are.
+func (e *ErrFindings) Error() string {
+	for _, f := range e.Findings {
+		if f.Severity == lang.Error {
+			return fmt.Sprintf("%s:%d:%d: %s: %s (%d findings)", f.File, f.Line, f.Col, f.Code,
+				f.Message, len(e.Findings))
+		}
+	}
+	return "the pipeline has errors"
+}
+
+// Compile compiles a revision exactly as it will run.
+func Compile(r deploy.Revision, catalog check.Catalog) (*plan.Plan, []lang.Finding) {
+	p, _, findings := plan.Compile(r.File, []byte(r.Text), LoadOptions(r),
+		check.Options{Catalog: catalog})
+	return p, findings
+}
+
+// Prepare compiles a revision and builds its plugins. It starts nothing that stays.
+func (r *Runner) Prepare(ctx context.Context, revision deploy.Revision) (deploy.Instance, error) {
+	catalog := NewCatalog(CatalogOptions{Connectors: r.opts.Connectors, Dir: revision.Dir,
+		Build: true, CacheDir: r.opts.CacheDir})
+	defer catalog.Close()
+	compiled, findings := Compile(revision, catalog)
+	if compiled == nil {
+		return nil, &ErrFindings{findings}
+	}
+	p := &prepared{revision: revision, plan: compiled, commands: map[string]host.Command{}}
+	for _, plugin := range compiled.Plugins {
+		source := pluginSource{alias: plugin.Alias, dir: resolve(revision.Dir, plugin.Source),
+			cacheDir: r.opts.CacheDir, memory: plugin.Memory}
+		command, err := source.command(ctx)
+		if err != nil {
+			return nil, err
+		}
+		command.Dir = revision.Dir
+		p.commands[plugin.Alias] = command
+	}
+	return newInstance(r, p), nil
+}
+
+// LoadOptions say what the references of a revision resolve to: its variables, the environment and
+// secrets of this process, and files below the folder of the pipeline.
+func LoadOptions(r deploy.Revision) lang.Options {
+	return lang.Options{
+		Vars: r.Vars,
+		ReadFile: func(path string) ([]byte, error) {
+			return readBelow(r.Dir, path)
+		},
+		Secret: secretFromEnv,
+	}
+}
+
+var errOutside = errors.New("the file lies outside the pipeline's folder")
+
+// stateDir is where the tasks of a pipeline keep their state.
+func (r *Runner) stateDir() string { return filepath.Clean(r.opts.StateDir) }

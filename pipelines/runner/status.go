@@ -1,0 +1,108 @@
+package runner
+
+import (
+	"github.com/millstream-io/millstream/pipelines/deploy"
+	"github.com/millstream-io/millstream/streams/task"
+)
+
+// Status adds up what the parts of the run count.
+func (in *instance) Status() deploy.Status {
+	in.mu.Lock()
+	worker, ingests, outputs, procs := in.mu.worker, in.mu.ingests, in.mu.outputs, in.mu.procs
+	in.mu.Unlock()
+	st := deploy.Status{Guarantees: map[string]string{}}
+	for _, s := range in.p.plan.Sinks {
+		st.Guarantees[s.ID] = s.Guarantee
+	}
+	if worker == nil {
+		return st
+	}
+	st.Restarts = procs.restarts()
+	tally := newTally(worker.Status())
+	in.sourceStatus(&st, tally, ingests)
+	in.stepStatus(&st, tally)
+	in.sinkStatus(&st, tally, outputs)
+	st.DeadLettered = tally.dead
+	st.Late = tally.late
+	for _, g := range ingests {
+		st.DeadLettered += g.deadLettered.Load()
+	}
+	return st
+}
+
+// tally is the counters of all tasks, added up by step.
+type tally struct {
+	steps      map[string]deploy.StepStatus
+	lag        map[string]int64 // by topic
+	dead, late int64
+}
+
+func newTally(w task.Status) *tally {
+	t := &tally{steps: map[string]deploy.StepStatus{}, lag: map[string]int64{}}
+	for _, one := range w.Tasks {
+		for _, step := range one.Steps {
+			sum := t.steps[step.Step]
+			sum.In += step.In.Load()
+			sum.Out += step.Out.Load()
+			sum.Late += step.Late.Load()
+			sum.Failed += step.Errors.Load()
+			t.steps[step.Step] = sum
+			t.dead += step.DeadLetters.Load()
+			t.late += step.Late.Load()
+		}
+		for _, input := range one.Inputs {
+			t.lag[input.Topic] += input.Lag
+		}
+	}
+	return t
+}
+
+func (in *instance) sourceStatus(st *deploy.Status, t *tally, ingests []*ingest) {
+	byID := map[string]*ingest{}
+	for _, g := range ingests {
+		byID[g.opts.ID] = g
+	}
+	for _, s := range in.p.plan.Sources {
+		row := deploy.SourceStatus{ID: s.ID, Topic: s.Topic, Lag: t.lag[s.Topic]}
+		if !s.TableOnly {
+			st.RecordsIn += t.steps[s.ID].In
+			row.Records = t.steps[s.ID].In
+			st.Lag += row.Lag
+		}
+		if g := byID[s.ID]; g != nil {
+			g.mu.Lock()
+			row.Records, row.Position, row.Ended, row.Error =
+				g.mu.read, g.mu.position, g.mu.ended, g.mu.err
+			g.mu.Unlock()
+			row.Connector = s.Connector.Name
+		}
+		st.Sources = append(st.Sources, row)
+	}
+}
+
+func (in *instance) stepStatus(st *deploy.Status, t *tally) {
+	for _, n := range in.p.plan.Nodes {
+		row := t.steps[nodeID(n.ID)]
+		row.ID = n.ID
+		st.Steps = append(st.Steps, row)
+	}
+}
+
+func (in *instance) sinkStatus(st *deploy.Status, t *tally, outputs []*output) {
+	byID := map[string]*output{}
+	for _, o := range outputs {
+		byID[o.opts.ID] = o
+	}
+	for _, s := range in.p.plan.Sinks {
+		row := deploy.SinkStatus{ID: s.ID, Topic: s.Topic, Records: t.steps[s.ID+"-sink"].Out}
+		st.RecordsOut += row.Records
+		if o := byID[s.ID]; o != nil {
+			row.Connector = s.Connector.Name
+			row.Records = o.written.Load()
+			o.mu.Lock()
+			row.Lag, row.Error = o.mu.lag, o.mu.err
+			o.mu.Unlock()
+		}
+		st.Sinks = append(st.Sinks, row)
+	}
+}

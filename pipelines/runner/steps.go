@@ -1,0 +1,205 @@
+package runner
+
+import (
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/millstream-io/millstream/core/record"
+	"github.com/millstream-io/millstream/pipelines/expression"
+	"github.com/millstream-io/millstream/pipelines/plan"
+	"github.com/millstream-io/millstream/streams/operator"
+)
+
+// Every factory here makes one view per task, because an expression.Env belongs to one goroutine.
+
+// filterStep keeps records for which the condition holds.
+func filterStep(set *expression.Set, when *expression.Program, now func() time.Time) operator.Factory {
+	return func() operator.Operator {
+		v := newView(set, now)
+		return operator.Filter(func(r *operator.Record) (bool, error) {
+			keep, err := when.Bool(v.at(r))
+			v.note(r)
+			return keep, classify(err)
+		})()
+	}
+}
+
+// mapStep replaces the value.
+func mapStep(set *expression.Set, to *expression.Projection, now func() time.Time) operator.Factory {
+	return valueStep(set, now, to.AppendJSON)
+}
+
+// patchStep sets and removes fields.
+func patchStep(set *expression.Set, patch *expression.Patch, now func() time.Time) operator.Factory {
+	return valueStep(set, now, patch.Append)
+}
+
+// valueStep replaces the value by what appendTo makes of the record.
+func valueStep(
+	set *expression.Set, now func() time.Time,
+	appendTo func([]byte, *expression.Env) ([]byte, error),
+) operator.Factory {
+	return func() operator.Operator {
+		v, mem := newView(set, now), &arena{}
+		return operator.Map(func(r *operator.Record) error {
+			value, err := appendTo(mem.tail(), v.at(r))
+			if err != nil {
+				return classify(err)
+			}
+			setValue(r, mem.keep(value))
+			return nil
+		})()
+	}
+}
+
+// flatMapStep replaces a record by one per item of a list.
+func flatMapStep(set *expression.Set, items *expression.Program, now func() time.Time) operator.Factory {
+	return func() operator.Operator {
+		v, mem := newView(set, now), &arena{}
+		return operator.FlatMap(func(r *operator.Record, emit func(operator.Record)) error {
+			err := items.Items(v.at(r), func(item []byte) error {
+				out := *r
+				setValue(&out, mem.keep(append(mem.tail(), item...)))
+				emit(out)
+				return nil
+			})
+			return classify(err)
+		})()
+	}
+}
+
+// keyStep sets the key; moving the record to its task is left to the repartition behind it. Joined
+// rows that nobody reads further down are left behind.
+func keyStep(n *plan.Node, now func() time.Time) operator.Factory {
+	return func() operator.Operator {
+		v, mem := newView(n.Set, now), &arena{}
+		return operator.SelectKey(func(r *operator.Record) ([]byte, error) {
+			k, isNull, err := n.KeyBy.Key.AppendKey(mem.tail(), v.at(r))
+			v.note(r)
+			if err != nil || isNull {
+				return nil, classify(err)
+			}
+			r.Headers = carriedHeaders(r.Headers, n.Carry)
+			return mem.keep(k), nil
+		}, operator.NullKeyFails)()
+	}
+}
+
+// branchStep sends records to the first arm whose condition holds.
+func branchStep(n *plan.Node, now func() time.Time) operator.Factory {
+	return func() operator.Operator {
+		v := newView(n.Set, now)
+		cases := make([]operator.Case, len(n.Arms))
+		for i, arm := range n.Arms {
+			cases[i].Name = arm.ID
+			if arm.When == nil {
+				continue
+			}
+			cases[i].When = func(r *operator.Record) (bool, error) {
+				ok, err := arm.When.Bool(v.at(r))
+				v.note(r)
+				return ok, classify(err)
+			}
+		}
+		return operator.Branch(cases)()
+	}
+}
+
+// logStep writes a line per record to the pipeline's log and passes the record on.
+func logStep(
+	set *expression.Set, line *expression.Template, id string, log *slog.Logger,
+	now func() time.Time,
+) operator.Factory {
+	return func() operator.Operator {
+		v := newView(set, now)
+		var buf []byte
+		return operator.Map(func(r *operator.Record) error {
+			var err error
+			if buf, err = line.Append(buf[:0], v.at(r)); err != nil {
+				return classify(err)
+			}
+			v.note(r)
+			log.Info(string(buf), "step", id)
+			return nil
+		})()
+	}
+}
+
+// outputStep makes key and value as a sink writes them and strips what is private to the pipeline.
+func outputStep(s *plan.Sink, now func() time.Time) operator.Factory {
+	return func() operator.Operator {
+		v, mem := newView(s.Set, now), &arena{}
+		return operator.Map(func(r *operator.Record) error {
+			env := v.at(r)
+			key, value := r.Key, r.Value
+			if s.Key != nil {
+				k, isNull, err := s.Key.AppendKey(mem.tail(), env)
+				if err != nil {
+					return classify(err)
+				}
+				if key = nil; !isNull {
+					key = mem.keep(k)
+				}
+			}
+			if s.Value != nil {
+				data, err := s.Value.AppendJSON(mem.tail(), env)
+				if err != nil {
+					return classify(err)
+				}
+				value = mem.keep(data)
+			}
+			if s.Text {
+				value = asText(value)
+			}
+			r.Key = key
+			setValue(r, value)
+			r.Headers = publicHeaders(r.Headers)
+			return nil
+		})()
+	}
+}
+
+// asText gives a JSON string without quotes and escapes; other values stay JSON.
+func asText(value []byte) []byte {
+	var text string
+	if len(value) == 0 || value[0] != '"' || json.Unmarshal(value, &text) != nil {
+		return value
+	}
+	return []byte(text)
+}
+
+// publicHeaders leaves out the headers that only this pipeline's steps understand.
+func publicHeaders(headers []record.Header) []record.Header {
+	return keepHeaders(headers, func(h record.Header) bool {
+		return !expression.IsPrivateHeader(h.Key)
+	})
+}
+
+// carriedHeaders leaves out the joined rows that are not among carry.
+func carriedHeaders(headers []record.Header, carry []string) []record.Header {
+	return keepHeaders(headers, func(h record.Header) bool {
+		return !expression.IsPrivateHeader(h.Key) || h.Key == expression.WindowHeader ||
+			slices.ContainsFunc(carry, func(row string) bool {
+				return h.Key == expression.RowHeader(row)
+			})
+	})
+}
+
+// keepHeaders filters headers; they are copied only if one has to go, because records share them.
+func keepHeaders(headers []record.Header, keep func(record.Header) bool) []record.Header {
+	for i, h := range headers {
+		if keep(h) {
+			continue
+		}
+		kept := append([]record.Header(nil), headers[:i]...)
+		for _, h := range headers[i+1:] {
+			if keep(h) {
+				kept = append(kept, h)
+			}
+		}
+		return kept
+	}
+	return headers
+}
