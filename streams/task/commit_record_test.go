@@ -10,8 +10,8 @@ import (
 	"github.com/millstream-io/millstream/streams/client"
 )
 
-// TestCommitRecordBytes pins the layout documented in commit_record.go, written out by hand: zig-zag
-// varints, so 5 is 0a and -1 is 01.
+// TestCommitRecordBytes pins the layout documented in commit_record.go, written out by hand:
+// zig-zag varints, so 5 is 0a and -1 is 01.
 func TestCommitRecordBytes(t *testing.T) {
 	c := commitRecord{
 		Clean: true, Snapshot: []byte("ab"), Seq: 5,

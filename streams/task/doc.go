@@ -58,8 +58,8 @@
 // # Bounded runs
 //
 // A stream input ends at Options.Until, at its end at the start (Options.Bounded), or where
-// EndInput says. A task that was read to the end and has processed everything commits and stops; the
-// end travels through repartition topics in control records, so tasks downstream stop after it.
+// EndInput says. A task that was read to the end and has processed everything commits and stops;
+// the end travels through repartition topics in control records, so tasks downstream stop after it.
 //
 // # Invariants
 //

@@ -23,7 +23,9 @@ func kafkaRides(t testing.TB, list []ride) (*client.Kafka, *coretest.Cluster, *c
 	broker := coretest.Start(t, coretest.Options{})
 	net := &cable{dial: broker.Dialer()}
 	k := kafkaClient(t, net.Dial, broker.Addr())
-	specs := []client.TopicSpec{{Name: "rides", Partitions: rideParts}, {Name: "cities", Partitions: 2}}
+	specs := []client.TopicSpec{
+		{Name: "rides", Partitions: rideParts}, {Name: "cities", Partitions: 2},
+	}
 	for topic, n := range rideTopics {
 		specs = append(specs, client.TopicSpec{Name: topic, Partitions: n})
 	}

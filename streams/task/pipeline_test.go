@@ -21,8 +21,8 @@ import (
 )
 
 // The pipeline of these tests: rides are joined to a table of cities, re-keyed by country, and
-// summed per country and window of 100 ms; unknown cities are dead letters, late rides go to a topic
-// of their own, long rides are branched off.
+// summed per country and window of 100 ms; unknown cities are dead letters, late rides go to a
+// topic of their own, long rides are branched off.
 var rideTopics = map[string]int32{"totals": 2, "dlq": 1, "late": 1, "long": 2}
 
 const (
@@ -104,7 +104,9 @@ func ridePipeline(t testing.TB, m client.Cluster) *topology.Topology {
 func rideLog(t testing.TB, list []ride) *client.Memory {
 	t.Helper()
 	m := client.NewMemory()
-	specs := []client.TopicSpec{{Name: "rides", Partitions: rideParts}, {Name: "cities", Partitions: 2}}
+	specs := []client.TopicSpec{
+		{Name: "rides", Partitions: rideParts}, {Name: "cities", Partitions: 2},
+	}
 	for topic, n := range rideTopics {
 		specs = append(specs, client.TopicSpec{Name: topic, Partitions: n})
 	}

@@ -188,7 +188,8 @@ func (p *SequencedProducer) Finish(ctx context.Context, position []byte) error {
 	return p.seal(ctx, p.last.Snapshot, p.seq, true)
 }
 
-func (p *SequencedProducer) seal(ctx context.Context, position []byte, seq int64, clean bool) error {
+func (p *SequencedProducer) seal(ctx context.Context, position []byte, seq int64, clean bool,
+) error {
 	return p.append(ctx, commitRecord{
 		Clean: clean, Snapshot: position, Seq: seq, Outputs: p.w.positions(),
 	})

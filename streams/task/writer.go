@@ -46,9 +46,6 @@ func newWriter(name string, cluster client.Cluster, producer client.Producer) *w
 	}
 }
 
-// known reports whether all partitions of a topic have lanes.
-func (w *writer) known(topic string) bool { return w.topics[topic] != nil }
-
 // addLane takes an output partition in.
 func (w *writer) addLane(p outPosition) {
 	l := &outLane{TopicPartition: p.TopicPartition, next: p.Next, seen: p.Seq, sent: p.Seq}
