@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/millstream-io/millstream/core/controller"
+	"github.com/millstream-io/millstream/core/vfs"
 	"github.com/stretchr/testify/require"
 )
 
@@ -103,4 +104,18 @@ func TestAlterBrokerConfigs(t *testing.T) {
 		Name: "1", Changes: []controller.ConfigChange{
 			{Key: "log.retention.ms", Op: controller.OpDelete}}}, false))
 	require.Equal(t, int64(7), retention())
+}
+
+func TestDiskFullRefusesCommandsUntilThereIsSpace(t *testing.T) {
+	fault := vfs.NewFault(vfs.NewMem())
+	n, err := open(t, fault, nil)
+	require.NoError(t, err)
+	defer n.close(t)
+	n.register(t, 1)
+	fault.SetSpace(0)
+	_, err = n.CreateTopics(t.Context(), []controller.CreateTopic{topic("a")}, false)
+	require.ErrorIs(t, err, controller.ErrNoSpace)
+	fault.SetSpace(-1)
+	require.NoError(t, n.create(t, topic("a"))[0].Err)
+	require.NoError(t, n.Err())
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/millstream-io/millstream/core/metadata"
+	"github.com/millstream-io/millstream/core/raft"
 )
 
 // Errors in the results of commands. They come inside an *Error, which gives the reason.
@@ -27,6 +28,8 @@ var (
 	ErrNotController = errors.New("not the controller")
 	// ErrOutcomeUnknown says that the call ended before its outcome was known. It may be made again.
 	ErrOutcomeUnknown = errors.New("outcome of the command is not known")
+	// ErrNoSpace says that the disk is full; the command was not taken.
+	ErrNoSpace = raft.ErrNoSpace
 	// ErrClosed says that the controller was closed.
 	ErrClosed = errors.New("controller is closed")
 	// ErrFailed says that the controller ended by itself; the cause is wrapped with it.

@@ -12,8 +12,8 @@
 // An entry is applied, and a vote or term used, only after it is on the disk.
 // Raft index i is offset i-1 of the log; the batch's leader epoch is the term, so that each entry
 // carries its own checksum.
-// The oldest snapshot kept has index >= the log's first index - 1, so it can still be used if the
-// newest is damaged.
+// The log reaches back to the older of the two snapshots that are kept, so that the newest may be
+// damaged: firstIndex <= older.index + 1.
 // The first error of the disk ends the node for good (Done, Err): a sync is never tried again,
 // since the kernel may have dropped the bytes it failed on.
 //

@@ -11,6 +11,9 @@ var (
 	ErrOutcomeUnknown = errors.New("raft leadership lost, the outcome is not known")
 	// ErrTooLarge says that a command passes MaxCommand.
 	ErrTooLarge = errors.New("raft command too large")
+	// ErrNoSpace says that the disk is full. The command was not taken; later ones are once there is
+	// space again.
+	ErrNoSpace = errors.New("no space left for the metadata log")
 	// ErrClosed says that the node was closed.
 	ErrClosed = errors.New("raft node is closed")
 	// ErrFailed says that the node ended by itself; what ended it is wrapped with it.

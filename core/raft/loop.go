@@ -11,6 +11,7 @@ import (
 
 // loopState is owned by the loop's goroutine.
 type loopState struct {
+	ticks   <-chan time.Time
 	process [8]byte // marks this process' proposals
 	number  uint64  // of the last proposal
 	waiting map[uint64]*proposal
@@ -18,7 +19,6 @@ type loopState struct {
 	ready   bool        // everything committed before this start is applied, or another leads
 	saved   quorumState // on the disk
 
-	snapshot      snapshotID // the newest on the disk
 	snapshotting  bool
 	entriesSince  uint64 // applied since the newest snapshot was begun
 	bytesSince    int64
@@ -41,10 +41,13 @@ func (n *Node) run() {
 		defer ticker.Stop()
 		ticks = ticker.C
 	}
+	n.loop.ticks = ticks
 	for {
 		for n.raw.HasReady() {
 			if err := n.handleReady(n.raw.Ready()); err != nil {
-				n.fail(err)
+				if !errors.Is(err, ErrClosed) {
+					n.fail(err)
+				}
 				return
 			}
 		}
@@ -59,9 +62,28 @@ func (n *Node) run() {
 				return
 			}
 		case <-n.stop:
+			if err := n.finish(); err != nil {
+				n.fail(err)
+			}
 			return
 		}
 	}
+}
+
+// finish leaves the disk in order: the snapshot on its way is waited for, and the commit index is
+// written down, so that a log that is lost meanwhile is noticed.
+func (n *Node) finish() error {
+	if n.loop.snapshotting {
+		if err := n.snapshotWritten(<-n.snapshots); err != nil {
+			return err
+		}
+	}
+	state := n.loop.saved
+	state.Commit = n.applied.Load()
+	if err := saveQuorumState(n.opts.FS, n.opts.Dir, state); err != nil && !noSpace(err) {
+		return err
+	}
+	return nil
 }
 
 // takeProposals hands over a proposal and all that wait behind it, so that they share one sync.
@@ -83,6 +105,10 @@ func (n *Node) propose(p *proposal) {
 		} else {
 			p.result <- proposalResult{err: ErrNotLeader}
 		}
+		return
+	}
+	if err := n.checkSpace(len(p.command)); err != nil {
+		p.result <- proposalResult{err: err}
 		return
 	}
 	n.loop.number++
@@ -109,7 +135,7 @@ func (n *Node) handleReady(rd etcdraft.Ready) error {
 		}
 	}
 	if len(rd.Entries) > 0 {
-		if err := n.store.append(rd.Entries); err != nil {
+		if err := n.append(rd.Entries); err != nil {
 			return err
 		}
 	}
@@ -226,10 +252,13 @@ func (n *Node) maybeSnapshot() error {
 // snapshotWritten lets go of what the snapshots cover.
 func (n *Node) snapshotWritten(d snapshotDone) error {
 	n.loop.snapshotting = false
+	if noSpace(d.err) {
+		n.log.Warn("disk is full, the next raft snapshot is tried later", "err", d.err)
+		return nil
+	}
 	if d.err != nil {
 		return fmt.Errorf("write snapshot %d: %w", d.id.index, d.err)
 	}
-	n.loop.snapshot = d.id
 	oldest, err := pruneSnapshots(n.opts.FS, n.opts.Dir)
 	if err != nil {
 		return err

@@ -207,7 +207,6 @@ func (n *Node) prepare(state quorumState, snap snapshot) error {
 	n.raw = raw
 	n.loop.saved = state
 	n.loop.waiting = make(map[uint64]*proposal)
-	n.loop.snapshot = snap.snapshotID
 	if _, err := io.ReadFull(n.opts.Rand, n.loop.process[:]); err != nil {
 		return fmt.Errorf("draw the process mark: %w", err)
 	}

@@ -97,7 +97,7 @@ func listSnapshots(fsys vfs.FS, dir string) ([]snapshotID, error) {
 }
 
 // loadSnapshot returns the newest snapshot that can be read, and false if there is none. Damaged
-// ones are reported to skipped; whether the log still covers an older one is checked by the caller.
+// ones are reported to skipped; whether the log covers an older one, or none, the caller checks.
 func loadSnapshot(
 	fsys vfs.FS, dir string, skipped func(snapshotID, error),
 ) (snapshot, bool, error) {
@@ -115,15 +115,12 @@ func loadSnapshot(
 		}
 		skipped(id, err)
 	}
-	if len(ids) > 0 {
-		return snapshot{}, false, fmt.Errorf("no snapshot of %d can be read: %w",
-			len(ids), ErrDamaged)
-	}
 	return snapshot{}, false, nil
 }
 
 // pruneSnapshots removes all but the newest and what crashes left half written. It returns the
-// oldest one that is kept.
+// oldest one that is kept, or the zero id while there are fewer than keptSnapshots: the log must
+// then cover everything.
 func pruneSnapshots(fsys vfs.FS, dir string) (snapshotID, error) {
 	ids, err := listSnapshots(fsys, dir)
 	if err != nil {
@@ -135,8 +132,8 @@ func pruneSnapshots(fsys vfs.FS, dir string) (snapshotID, error) {
 			return snapshotID{}, fmt.Errorf("remove an old snapshot: %w", err)
 		}
 	}
-	if len(ids) == 0 {
+	if len(ids) < keptSnapshots {
 		return snapshotID{}, nil
 	}
-	return ids[min(keptSnapshots, len(ids))-1], nil
+	return ids[keptSnapshots-1], nil
 }

@@ -2,6 +2,7 @@ package raft
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -65,8 +66,12 @@ func (s *store) append(entries []*raftpb.Entry) error {
 	return nil
 }
 
+// entryKeySize is the size of an entry's key: type int8 | index int64 | term int64. Index and term
+// are the batch's offset and epoch too, but those lie outside its CRC.
+const entryKeySize = 17
+
 // encode appends an entry to buf: a batch of one record, so that a conflict can be cut at any
-// entry. The key holds the entry's type, the value its data.
+// entry. The value holds its data.
 func (s *store) encode(e *raftpb.Entry) error {
 	if e.GetTerm() > math.MaxInt32 {
 		return fmt.Errorf("raft term %d does not fit a leader epoch", e.GetTerm())
@@ -77,7 +82,7 @@ func (s *store) encode(e *raftpb.Entry) error {
 	})
 	s.builder.Append(record.Record{
 		Timestamp: s.now().UnixMilli(),
-		Key:       []byte{byte(e.GetType())},
+		Key:       entryKey(e.GetType(), e.GetIndex(), e.GetTerm()),
 		Value:     e.Data,
 	})
 	batch, err := s.builder.Build()
@@ -86,6 +91,12 @@ func (s *store) encode(e *raftpb.Entry) error {
 	}
 	s.buf = append(s.buf, batch...)
 	return nil
+}
+
+func entryKey(t raftpb.EntryType, index, term uint64) []byte {
+	key := append(make([]byte, 0, entryKeySize), byte(t))
+	key = binary.BigEndian.AppendUint64(key, index)
+	return binary.BigEndian.AppendUint64(key, term)
 }
 
 // readEntries returns the log's entries from an index to its end, each with its checksum verified.
@@ -132,18 +143,21 @@ func decodeEntry(b record.Batch, offset int64) (*raftpb.Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("raft entry %d: %w: %w", offset+1, ErrDamaged, err)
 	}
-	if len(records) != 1 || len(records[0].Key) != 1 || b.BaseOffset() != offset {
-		return nil, fmt.Errorf("raft entry %d: it is no entry of that index: %w",
-			offset+1, ErrDamaged)
+	if len(records) != 1 || len(records[0].Key) != entryKeySize {
+		return nil, fmt.Errorf("raft entry %d: it is no entry: %w", offset+1, ErrDamaged)
 	}
-	kind := raftpb.EntryType(records[0].Key[0])
+	key := records[0].Key
+	kind := raftpb.EntryType(key[0])
+	index, term := binary.BigEndian.Uint64(key[1:]), binary.BigEndian.Uint64(key[9:])
+	if index != uint64(offset)+1 || b.BaseOffset() != offset || term != uint64(b.LeaderEpoch()) {
+		return nil, fmt.Errorf("raft entry %d: it is entry %d of term %d, at offset %d, epoch %d: %w",
+			offset+1, index, term, b.BaseOffset(), b.LeaderEpoch(), ErrDamaged)
+	}
 	if kind != raftpb.EntryNormal {
 		return nil, fmt.Errorf("raft entry %d changes the voters: %w", offset+1, ErrUnsupported)
 	}
 	return &raftpb.Entry{
-		Index: proto.Uint64(uint64(offset) + 1),
-		Term:  proto.Uint64(uint64(b.LeaderEpoch())),
-		Type:  kind.Enum(),
-		Data:  slices.Clone(records[0].Value),
+		Index: proto.Uint64(index), Term: proto.Uint64(term), Type: kind.Enum(),
+		Data: slices.Clone(records[0].Value),
 	}, nil
 }

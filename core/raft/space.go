@@ -1,0 +1,50 @@
+package raft
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/millstream-io/millstream/core/storage"
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// reservedSpace is left on the disk when commands are refused, so that what was taken before, and
+// the files around it, still fit.
+const reservedSpace = 1 << 20
+
+// noSpace reports whether err is a full disk and nothing worse: after a failed sync the directory
+// has failed, whatever the reason was.
+func noSpace(err error) bool {
+	return (errors.Is(err, storage.ErrNoSpace) || errors.Is(err, syscall.ENOSPC)) &&
+		!errors.Is(err, storage.ErrDirFailed)
+}
+
+// checkSpace refuses a command for which there is no room, before the algorithm has taken it.
+func (n *Node) checkSpace(size int) error {
+	free, err := n.opts.FS.Free(n.opts.Dir)
+	if err != nil || free >= uint64(size)+reservedSpace {
+		return nil // where it cannot be known, the write tells
+	}
+	return fmt.Errorf("propose a command of %d bytes with %d bytes free: %w", size, free, ErrNoSpace)
+}
+
+// append makes entries durable. The algorithm has taken them, so on a full disk it waits, and tries
+// again with each tick, until there is space or Close (ErrClosed). Nothing of the refused write is
+// in the log, and no sync has failed, so that trying again is safe.
+func (n *Node) append(entries []*raftpb.Entry) error {
+	for warned := false; ; warned = true {
+		err := n.store.append(entries)
+		if !noSpace(err) {
+			return err
+		}
+		if !warned {
+			n.log.Error("disk is full, metadata changes wait for space", "err", err)
+		}
+		select {
+		case <-n.loop.ticks:
+		case <-n.stop:
+			return ErrClosed
+		}
+	}
+}
