@@ -27,7 +27,7 @@ type BadTimestamp int8
 
 // Choices for bad timestamps.
 const (
-	// BadFails treats the record as failed with class timestamp: to the dead letters, or as the
+	// BadFails treats the record as failed with class event_time: to the dead letters, or as the
 	// policy of the source says.
 	BadFails BadTimestamp = iota
 	// BadSkip counts the record as dropped.

@@ -3,6 +3,7 @@ package operator
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/millstream-io/millstream/streams/state"
 )
@@ -32,19 +33,28 @@ type LateReport struct {
 	Offset    int64
 }
 
-// String returns the report as one line.
+// String returns the report as one line, with times in RFC 3339.
 func (l LateReport) String() string {
+	span := func(w Window) string { return "[" + showTime(w.Start) + ", " + showTime(w.End) + ")" }
+	closed := "window " + span(l.First)
+	if l.First != l.Last {
+		closed = "windows " + span(l.First) + " to " + span(l.Last)
+	}
 	partly := ""
 	if l.Partly {
-		partly = ", other windows took it"
+		partly = "; other windows took it"
 	}
-	span := fmt.Sprintf("window [%d,%d)", l.First.Start, l.First.End)
-	if l.First != l.Last {
-		span = fmt.Sprintf("windows [%d,%d) to [%d,%d)",
-			l.First.Start, l.First.End, l.Last.Start, l.Last.End)
+	return fmt.Sprintf("record of %s is late: %s closed, stream time is %s, grace %s%s",
+		showTime(l.Timestamp), closed, showTime(l.StreamTime),
+		time.Duration(l.Grace)*time.Millisecond, partly)
+}
+
+// showTime prints ms since 1970 for people.
+func showTime(ms int64) string {
+	if ms == EndOfTime {
+		return "the end of input"
 	}
-	return fmt.Sprintf("late record at %d: %s closed, stream time %d, grace %d%s",
-		l.Timestamp, span, l.StreamTime, l.Grace, partly)
+	return time.UnixMilli(ms).UTC().Format(time.RFC3339Nano)
 }
 
 // ContextOptions is what a task gives a step.

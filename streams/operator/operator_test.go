@@ -243,8 +243,12 @@ func TestLatePolicies(t *testing.T) {
 
 	ctx, r := run(ErrorPolicy{DeadLetterTopic: "dlq"}, LatePolicy{})
 	require.Equal(t, ClassLate, r.letters[0].Class)
-	require.Equal(t, "late record at 0: windows [0,10) to [5,15) closed, stream time 100, grace 2, "+
-		"other windows took it", r.letters[0].Message)
+	require.Equal(t, "record of 1970-01-01T00:00:00Z is late: "+
+		"windows [1970-01-01T00:00:00Z, 1970-01-01T00:00:00.01Z) to "+
+		"[1970-01-01T00:00:00.005Z, 1970-01-01T00:00:00.015Z) closed, "+
+		"stream time is 1970-01-01T00:00:00.1Z, grace 2ms; other windows took it",
+		r.letters[0].Message)
+	require.Contains(t, LateReport{StreamTime: EndOfTime}.String(), "stream time is the end of input")
 	require.Zero(t, ctx.Stats().Errors.Load())
 	require.EqualValues(t, 1, ctx.Stats().DeadLetters.Load())
 

@@ -151,7 +151,7 @@ type NullKey int8
 
 // Choices for null keys.
 const (
-	// NullKeyFails treats the record as failed with class null_key: to the dead letters, or as
+	// NullKeyFails treats the record as failed with class key: to the dead letters, or as
 	// the policy of the step says.
 	NullKeyFails NullKey = iota
 	// NullKeyDrop counts the record as dropped.

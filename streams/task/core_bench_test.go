@@ -100,3 +100,48 @@ func BenchmarkCoreKeyBy(b *testing.B) {
 		t.Sink("out", "by", "out", topology.SinkOptions{})
 	}, coreBenchRecords(64*benchBatch))
 }
+
+// BenchmarkCoreMerge takes records of many writers in turns, as behind a repartition topic.
+func BenchmarkCoreMerge(b *testing.B) {
+	for _, writers := range []int32{6, 64} {
+		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) { benchMerge(b, writers) })
+	}
+}
+
+func benchMerge(b *testing.B, writers int32) {
+	builder := topology.NewBuilder(topology.Options{App: "bench"})
+	builder.Source("in", "in", topology.SourceOptions{})
+	builder.KeyBy("by", "in", topology.KeyByOptions{Partitions: 1,
+		Key: func(r *operator.Record) ([]byte, error) { return r.Key, nil }})
+	builder.Sink("out", "by", "out", topology.SinkOptions{})
+	topo, err := builder.Build(func(string) int32 { return writers })
+	require.NoError(b, err)
+	c, err := NewCore(CoreOptions{Topology: topo, Sub: topo.Subs[1]})
+	require.NoError(b, err)
+	recs := coreBenchRecords(64 * benchBatch)
+	names := topo.Subs[1].Sources[0].Writers
+	for i := range recs {
+		recs[i].Headers = []record.Header{{Key: LaneHeader}}
+	}
+	next := int64(0)
+	var outs []Output
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		at := int(next) % len(recs)
+		batch := recs[at : at+benchBatch]
+		for i := range batch {
+			batch[i].Offset, batch[i].Timestamp = next, next
+			next++
+			batch[i].Headers[0].Value = AppendLane(nil,
+				Lane{Writer: names[int(next)%len(names)], Seq: next, W: next})
+		}
+		b.StartTimer()
+		require.NoError(b, c.Add(topo.Subs[1].Sources[0].Topic, 0, batch, next))
+		if _, err := c.Run(2 * benchBatch); err != nil {
+			b.Fatal(err)
+		}
+		outs = c.TakeOutputs(outs[:0])
+	}
+	b.ReportMetric(float64(b.N)*benchBatch/b.Elapsed().Seconds(), "records/s")
+}
