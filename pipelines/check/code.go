@@ -72,6 +72,8 @@ const (
 	CodeElse lang.Code = "E321"
 	// CodePlugin: a plugin cannot be asked what it accepts.
 	CodePlugin lang.Code = "E322"
+	// CodeSameTopic: two sources, or a source and a topic table, read the same topic.
+	CodeSameTopic lang.Code = "E323"
 	// CodeUnusedSource: nothing reads a source or table.
 	CodeUnusedSource lang.Code = "W331"
 	// CodeUnusedStep: nothing reads what a step gives.

@@ -62,6 +62,7 @@ var codes = []CodeDoc{
 	{lang.Code("E320"), "the operator works on JSON values, and these are not."},
 	{lang.Code("E321"), "else: is not the last way out of a branch, or is there twice."},
 	{lang.Code("E322"), "a plugin cannot be asked what it accepts."},
+	{lang.Code("E323"), "two sources, or a source and a topic table, read the same topic."},
 	{lang.Code("W331"), "nothing reads a source or table."},
 	{lang.Code("W332"), "nothing reads what a step gives."},
 	{lang.Code("W333"), "nothing reads a way out of a branch."},

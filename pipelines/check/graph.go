@@ -267,9 +267,19 @@ func (c *checker) unused() {
 func (c *checker) loops() {
 	read := map[string]bool{}
 	for _, s := range c.result.Sources {
+		if t := s.Tree.Topic; read[s.Topic] && t.Set {
+			c.report(t.Pos, len(t.Value), CodeSameTopic,
+				fmt.Sprintf("another source reads the topic %q already", t.Value),
+				"let several steps read one source:  from: id")
+		}
 		read[s.Topic] = true
 	}
 	for _, t := range c.result.Tables {
+		if at := t.Tree.Topic; read[t.Topic] && at.Set {
+			c.report(at.Pos, len(at.Value), CodeSameTopic,
+				fmt.Sprintf("a source or table reads the topic %q already", at.Value),
+				"name it:  from: source")
+		}
 		read[t.Topic] = true
 	}
 	check := func(t lang.TopicName) {

@@ -2,6 +2,7 @@ package expression
 
 import (
 	"encoding/json"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -175,7 +176,7 @@ func TestCompileIssues(t *testing.T) {
 }
 
 func TestEncodeNumbersAsGoAndJavaScript(t *testing.T) {
-	for _, x := range []float64{3, 2.5, 1e20, 1e21, 1e-6, 1e-7, 0.1 + 0.2, 123456789.25, -0.0} {
+	for _, x := range []float64{3, 2.5, 1e20, 1e21, 1e-6, 1e-7, 0.1 + 0.2, 123456789.25, math.Copysign(0, -1)} {
 		want, err := json.Marshal(x)
 		require.NoError(t, err)
 		got, err := AppendJSON(nil, x)

@@ -96,16 +96,6 @@ func IsPrivateHeader(key string) bool {
 		len(key) > len(rowHeaderPrefix) && key[:len(rowHeaderPrefix)] == rowHeaderPrefix
 }
 
-// row returns the row called name, or nil.
-func (s *Scope) row(name string) *Row {
-	for i := range s.Rows {
-		if s.Rows[i].Name == name {
-			return &s.Rows[i]
-		}
-	}
-	return nil
-}
-
 // names are the names at the top of an expression.
 func (s *Scope) names() []string {
 	out := []string{"key", "value", "headers", "timestamp", "topic", "partition", "offset", "vars"}

@@ -314,3 +314,23 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+func TestFilesUnder(t *testing.T) {
+	allowed, outside := t.TempDir(), t.TempDir()
+	token, secret := filepath.Join(allowed, "token"), filepath.Join(outside, "shadow")
+	require.NoError(t, os.WriteFile(token, []byte("t\n"), 0o600))
+	require.NoError(t, os.WriteFile(secret, []byte("s\n"), 0o600))
+	link := filepath.Join(allowed, "link")
+	require.NoError(t, os.Symlink(secret, link))
+	read := FilesUnder(allowed)
+	text, err := read(token)
+	require.NoError(t, err)
+	require.Equal(t, "t\n", string(text))
+	for _, path := range []string{secret, link, allowed + "/../" + filepath.Base(outside) + "/shadow",
+		"token", allowed, filepath.Join(allowed, "none")} {
+		_, err := read(path)
+		require.Error(t, err, path)
+	}
+	_, err = FilesUnder()(token)
+	require.Error(t, err)
+}

@@ -215,3 +215,64 @@ func TestExamplesPlan(t *testing.T) {
 			compile(t, string(text)).String())
 	}
 }
+
+func TestSummary(t *testing.T) {
+	require.Equal(t, "ok: 2 sources, 3 steps, 2 sinks | out: effectively once (writer sequence) | "+
+		"log: effectively once (writer sequence) | creates p-named-repartition, "+
+		"p-totals-repartition, p-totals-changelog", compile(t, base).Summary())
+}
+
+// FuzzCompile: whatever the file, no panic, and a plan exactly when there is no error.
+func FuzzCompile(f *testing.F) {
+	f.Add([]byte(base))
+	files, _ := filepath.Glob("../check/testdata/*/*.yaml")
+	mistakes, _ := filepath.Glob("../check/testdata/mistakes/*.txt")
+	for _, file := range append(files, mistakes...) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		if filepath.Ext(file) == ".yaml" {
+			f.Add(text)
+			continue
+		}
+		for part := range strings.SplitSeq(string(text), "\n\n") {
+			_, yaml, _ := strings.Cut(part, "\nlint")
+			_, yaml, _ = strings.Cut(yaml, "\n")
+			yaml, _, _ = strings.Cut(yaml, "----\n")
+			f.Add([]byte(yaml))
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, tree, findings := Compile("f", text, lang.Options{
+			Env: func(string) (string, bool) { return "", false }}, check.Options{})
+		if (p == nil) != lang.HasErrors(findings) {
+			t.Fatalf("plan %v, findings %v", p != nil, findings)
+		}
+		_ = check.Render(findings, tree.File)
+		if p == nil {
+			return
+		}
+		if p.String() == "" || Diff(p, p).Class != Same {
+			t.Fatal("a plan differs from itself")
+		}
+		for _, n := range p.Nodes {
+			for _, id := range n.From {
+				if p.Node(id) == nil && p.Source(id) == nil && !hasArm(p, id) {
+					t.Fatalf("%s reads %s, which is not there", n.ID, id)
+				}
+			}
+		}
+	})
+}
+
+func hasArm(p *Plan, id string) bool {
+	for _, n := range p.Nodes {
+		for _, a := range n.Arms {
+			if a.ID == id {
+				return true
+			}
+		}
+	}
+	return false
+}
