@@ -22,12 +22,12 @@ import (
 func (s *Server) createTopics(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.message.(*kmsg.CreateTopicsRequest)
 	resp := response[*kmsg.CreateTopicsResponse](r)
-	wanted := make([]controller.CreateTopic, len(req.Topics))
-	refused := make([]error, len(req.Topics))
+	wanted := make([]controller.CreateTopic, 0, len(req.Topics))
+	refused := make([]error, len(req.Topics)) // by the server: these do not reach the controller
 	for i := range req.Topics {
-		wanted[i], refused[i] = wantedTopic(&req.Topics[i])
-		if refused[i] != nil {
-			wanted[i] = controller.CreateTopic{} // an empty name is refused there too
+		var topic controller.CreateTopic
+		if topic, refused[i] = wantedTopic(&req.Topics[i]); refused[i] == nil {
+			wanted = append(wanted, topic)
 		}
 	}
 	ctx, cancel := requestTimeout(ctx, req.TimeoutMillis)
@@ -38,15 +38,15 @@ func (s *Server) createTopics(ctx context.Context, r *request) (kmsg.Response, e
 		out := kmsg.NewCreateTopicsResponseTopic()
 		out.Topic = req.Topics[i].Topic
 		out.NumPartitions, out.ReplicationFactor = -1, -1
-		failure := firstError(refused[i], err)
-		if failure == nil {
-			failure = results[i].Err
-		}
-		if failure != nil {
+		if failure := firstError(refused[i], err); failure != nil {
 			setError(&out.ErrorCode, &out.ErrorMessage, failure)
-		} else {
-			addCreated(&out, image, &results[i])
+			resp.Topics = append(resp.Topics, out)
+			continue
 		}
+		if setError(&out.ErrorCode, &out.ErrorMessage, results[0].Err); out.ErrorCode == 0 {
+			addCreated(&out, image, &results[0])
+		}
+		results = results[1:]
 		resp.Topics = append(resp.Topics, out)
 	}
 	return resp, nil

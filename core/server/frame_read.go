@@ -51,7 +51,6 @@ type frameReader struct {
 	deadline time.Time
 }
 
-
 // next returns the next frame without its length field. It is valid until the next call. limit
 // bounds its size, bufferBytes the buffer to read with. io.EOF means that the peer closed between
 // two frames.

@@ -1,0 +1,226 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
+
+	"github.com/millstream-io/millstream/core"
+	"github.com/millstream-io/millstream/core/coretest"
+	"github.com/millstream-io/millstream/core/vfs"
+	"github.com/millstream-io/millstream/core/vnet"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func newClient(t testing.TB, c *coretest.Cluster, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	opts = append([]kgo.Opt{kgo.SeedBrokers(c.Addr()), kgo.Dialer(c.Dialer())}, opts...)
+	cl, err := kgo.NewClient(opts...)
+	require.NoError(t, err)
+	t.Cleanup(cl.Close)
+	return cl
+}
+
+func testContext(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// values reads the values of a topic from its start until there are n.
+func values(ctx context.Context, t testing.TB, c *coretest.Cluster, topic string, n int) []string {
+	t.Helper()
+	cl := newClient(t, c, kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	defer cl.Close()
+	var got []string
+	for len(got) < n {
+		fetches := cl.PollFetches(ctx)
+		require.NoError(t, fetches.Err())
+		fetches.EachRecord(func(r *kgo.Record) { got = append(got, string(r.Value)) })
+	}
+	return got
+}
+
+// TestSecondProcessIsRefused: the data directory has one owner, and the refusal names its pid.
+func TestSecondProcessIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	open := func() (*core.Broker, error) {
+		return core.Open(context.Background(), core.Options{DataDir: dir, Listen: "127.0.0.1:0"})
+	}
+	first, err := open()
+	require.NoError(t, err)
+	_, err = open()
+	require.ErrorIs(t, err, vfs.ErrLocked)
+	require.ErrorContains(t, err, fmt.Sprint(os.Getpid()))
+	require.NoError(t, first.Close(context.Background()))
+	again, err := open()
+	require.NoError(t, err)
+	require.NoError(t, again.Close(context.Background()))
+	require.DirExists(t, filepath.Join(dir, "data"))
+	require.DirExists(t, filepath.Join(dir, "raft"))
+}
+
+func TestOpenRefusesBadOptions(t *testing.T) {
+	network := vnet.NewPipe()
+	taken, err := network.Listen(context.Background(), "broker:1")
+	require.NoError(t, err)
+	defer taken.Close()
+	for name, v := range map[string]struct {
+		opts core.Options
+		text string
+	}{
+		"no directory":    {core.Options{}, "no data directory"},
+		"negative id":     {core.Options{DataDir: "/d", NodeID: -1}, "negative"},
+		"unknown setting": {core.Options{DataDir: "/d", Config: map[string]string{"x": "1"}}, "x"},
+		"bad setting": {core.Options{DataDir: "/d",
+			Config: map[string]string{"num.partitions": "many"}}, "num.partitions"},
+		"taken address": {core.Options{DataDir: "/d", Listen: "broker:1"}, "listen"},
+		"no advertisable address": {core.Options{DataDir: "/d", Listen: "0.0.0.0:5"},
+			"advertised host"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v.opts.FS, v.opts.Net = vfs.NewMem(), network
+			_, err := core.Open(context.Background(), v.opts)
+			require.ErrorContains(t, err, v.text)
+		})
+	}
+}
+
+// TestAnotherNodeIDIsRefused: partitions belong to the node that made them.
+func TestAnotherNodeIDIsRefused(t *testing.T) {
+	disk, network := vfs.NewMem(), vnet.NewPipe()
+	opts := core.Options{DataDir: "/d", Listen: "broker:1", FS: disk, Net: network, NodeID: 1}
+	b, err := core.Open(context.Background(), opts)
+	require.NoError(t, err)
+	require.NoError(t, b.Close(context.Background()))
+	opts.NodeID = 2
+	_, err = core.Open(context.Background(), opts)
+	require.Error(t, err)
+}
+
+// TestAcknowledgedSurvivesCrashes: every record that was acknowledged is there after a power cut,
+// in order, once; topics, groups and settings too.
+func TestAcknowledgedSurvivesCrashes(t *testing.T) {
+	c := coretest.Start(t, coretest.Options{})
+	ctx := testContext(t)
+	adm := kadm.NewClient(newClient(t, c))
+	_, err := adm.CreateTopic(ctx, 1, 1, nil, "t")
+	require.NoError(t, err)
+	n := 0
+	for round := range 4 {
+		cl := newClient(t, c, kgo.ProducerLinger(0))
+		for range 50 {
+			r := &kgo.Record{Topic: "t", Value: fmt.Appendf(nil, "v%d", n)}
+			require.NoError(t, cl.ProduceSync(ctx, r).FirstErr())
+			n++
+		}
+		offsets := kadm.Offsets{}
+		offsets.Add(kadm.Offset{Topic: "t", At: int64(n), LeaderEpoch: -1})
+		require.NoError(t, kadm.NewClient(cl).CommitAllOffsets(ctx, "g", offsets))
+		cl.Close()
+		if round%2 == 0 {
+			c.Crash()
+		} else {
+			c.Restart()
+		}
+		got := values(ctx, t, c, "t", n)
+		require.Len(t, got, n)
+		for i, v := range got {
+			require.Equal(t, fmt.Sprintf("v%d", i), v)
+		}
+		committed, err := kadm.NewClient(newClient(t, c)).FetchOffsets(ctx, "g")
+		require.NoError(t, err)
+		at, ok := committed.Lookup("t", 0)
+		require.True(t, ok)
+		require.Equal(t, int64(n), at.At)
+	}
+}
+
+// TestFullDisk: writes are refused while the disk is full, nothing acknowledged is lost, and it
+// goes on when there is space.
+func TestFullDisk(t *testing.T) {
+	disk := vfs.NewFault(vfs.NewMem())
+	c := coretest.Start(t, coretest.Options{FS: disk})
+	ctx := testContext(t)
+	_, err := kadm.NewClient(newClient(t, c)).CreateTopic(ctx, 1, 1, nil, "t")
+	require.NoError(t, err)
+	cl := newClient(t, c, kgo.RecordRetries(0), kgo.DisableIdempotentWrite())
+	write := func(v string) error {
+		return cl.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte(v)}).FirstErr()
+	}
+	require.NoError(t, write("before"))
+	disk.SetSpace(10)
+	require.ErrorIs(t, write("refused"), kerr.KafkaStorageError)
+	require.Equal(t, []string{"before"}, values(ctx, t, c, "t", 1), "reading goes on")
+	disk.SetSpace(-1)
+	require.NoError(t, write("after"))
+	require.Equal(t, []string{"before", "after"}, values(ctx, t, c, "t", 2))
+}
+
+// TestDialInProcess: a client without any network.
+func TestDialInProcess(t *testing.T) {
+	b, err := core.Open(context.Background(), core.Options{
+		DataDir: "/d", FS: vfs.NewMem(), Net: vnet.NewPipe(), Listen: "nowhere:9092"})
+	require.NoError(t, err)
+	ctx := testContext(t)
+	cl, err := kgo.NewClient(kgo.SeedBrokers("any:1"), kgo.AllowAutoTopicCreation(),
+		kgo.Dialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return b.Dial(ctx)
+		}))
+	require.NoError(t, err)
+	r := &kgo.Record{Topic: "t", Value: []byte("v")}
+	require.NoError(t, cl.ProduceSync(ctx, r).FirstErr())
+	cl.Close()
+	require.NoError(t, b.Close(ctx))
+	require.NoError(t, b.Close(ctx), "a second time")
+}
+
+func TestHTTPEndpoints(t *testing.T) {
+	b, err := core.Open(context.Background(), core.Options{
+		DataDir: t.TempDir(), Listen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0"})
+	require.NoError(t, err)
+	ctx := testContext(t)
+	cl, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.AllowAutoTopicCreation())
+	require.NoError(t, err)
+	r := &kgo.Record{Topic: "measured", Value: []byte("v")}
+	require.NoError(t, cl.ProduceSync(ctx, r).FirstErr())
+	cl.Close()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	get := func(path string) string {
+		resp, err := client.Get("http://" + b.HTTPAddr() + path)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Equal(t, 200, resp.StatusCode)
+		return string(body)
+	}
+	require.Equal(t, "ok\n", get("/healthz"))
+	require.Equal(t, "ok\n", get("/readyz"))
+	metrics := get("/metrics")
+	for _, line := range []string{
+		`millstream_log_end_offset{partition="0",topic="measured"} 1`,
+		`millstream_request_seconds_count{api="Produce"} 1`,
+		`millstream_topics 1`, `millstream_network_bytes_total{direction="in"}`,
+	} {
+		require.Contains(t, metrics, line)
+	}
+	require.False(t, strings.Contains(metrics, "NaN"))
+	require.NoError(t, b.Close(ctx))
+}
