@@ -109,7 +109,6 @@ func (l *launcher) clientConfig(proc *process, dir *socketDir) *plugin.ClientCon
 			grpc.WithInitialConnWindowSize(pluginpb.ConnWindowBytes),
 			grpc.WithReadBufferSize(pluginpb.IOBufferBytes),
 			grpc.WithWriteBufferSize(pluginpb.IOBufferBytes),
-			grpc.WithSharedWriteBuffer(true),
 			grpc.WithDefaultCallOptions(
 				grpc.MaxCallRecvMsgSize(pluginpb.MaxMessageBytes),
 				grpc.MaxCallSendMsgSize(pluginpb.MaxMessageBytes),

@@ -147,6 +147,16 @@ func (p *Plugin) Validate(ctx context.Context, part string, config []byte) ([]sd
 	return out, nil
 }
 
+// Raw is the client of the process now running, for tests of the protocol itself. What is done with it
+// is not supervised.
+func (p *Plugin) Raw(ctx context.Context) (pluginpb.PluginClient, error) {
+	in, err := p.instance(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return in.rpc, nil
+}
+
 // supervise keeps an instance running until Close or the breaker.
 func (p *Plugin) supervise(in *instance) {
 	defer close(p.done)

@@ -80,7 +80,7 @@ func newGRPCServer(opts []grpc.ServerOption) *grpc.Server {
 		grpc.InitialWindowSize(pluginpb.FlowWindowBytes),
 		grpc.InitialConnWindowSize(pluginpb.ConnWindowBytes),
 		grpc.ReadBufferSize(pluginpb.IOBufferBytes), grpc.WriteBufferSize(pluginpb.IOBufferBytes),
-		grpc.SharedWriteBuffer(true), grpc.ForceServerCodecV2(pluginpb.Codec{}),
+		grpc.ForceServerCodecV2(pluginpb.Codec{}),
 	)...)
 }
 
