@@ -223,8 +223,17 @@ func (m *machine) heartbeat(now time.Time, req *HeartbeatRequest) ErrorCode {
 
 func (m *machine) leave(now time.Time, t coordinator.Ticket, req *LeaveRequest) coordinator.Step {
 	e := m.groups[req.GroupID]
-	if e == nil {
-		return answer(t, LeaveResponse{Code: unknownGroup(req.GroupID)})
+	switch {
+	case req.GroupID == "":
+		return answer(t, LeaveResponse{Code: coordinator.CodeInvalidGroupID})
+	case e == nil:
+		// Each member is unknown, not the request at fault: so says Kafka.
+		resp := LeaveResponse{}
+		for _, lm := range req.Members {
+			left := classic.LeftMember{LeaveMember: lm, Code: coordinator.CodeUnknownMemberID}
+			resp.Members = append(resp.Members, left)
+		}
+		return answer(t, resp)
 	}
 	var fx classic.Effects
 	left := e.Leave(now, req.Members, &fx)

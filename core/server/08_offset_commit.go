@@ -13,8 +13,8 @@ import (
 
 // OffsetCommit (key 8), versions 2 to 10.
 //
-//   - Each partition has its own code, in the order of the request; a topic that does not exist
-//     is UNKNOWN_TOPIC_OR_PARTITION, by id (version 10, KIP-848) UNKNOWN_TOPIC_ID.
+//   - Each partition has its own code, in the order of the request; a topic or partition that does
+//     not exist is UNKNOWN_TOPIC_OR_PARTITION, a topic id (version 10, KIP-848) UNKNOWN_TOPIC_ID.
 //   - The leader epoch is kept and given back by OffsetFetch (version 6, KIP-320).
 //   - Versions 2 to 4 may ask for their own retention time; later ones follow KIP-211.
 //   - The answer comes when the offsets are durable.
@@ -34,18 +34,18 @@ func (s *Server) offsetCommit(ctx context.Context, r *request) (kmsg.Response, e
 		in := &req.Topics[i]
 		out := kmsg.NewOffsetCommitResponseTopic()
 		out.Topic, out.TopicID = in.Topic, in.TopicID
-		name, code := topicName(image, in.Topic, in.TopicID, r.version >= 10)
+		topic, missing := lookupTopic(image, in.Topic, in.TopicID, r.version >= 10)
 		out.Partitions = make([]kmsg.OffsetCommitResponseTopicPartition, len(in.Partitions))
 		for j := range in.Partitions {
 			p := &in.Partitions[j]
 			out.Partitions[j] = kmsg.NewOffsetCommitResponseTopicPartition()
 			out.Partitions[j].Partition = p.Partition
-			out.Partitions[j].ErrorCode = code
-			if code != 0 {
+			if topic == nil || p.Partition < 0 || int(p.Partition) >= len(topic.Partitions) {
+				out.Partitions[j].ErrorCode = missing
 				continue
 			}
 			o := group.OffsetCommit{
-				Topic: name, Partition: p.Partition, Offset: p.Offset, LeaderEpoch: p.LeaderEpoch,
+				Topic: topic.Name, Partition: p.Partition, Offset: p.Offset, LeaderEpoch: p.LeaderEpoch,
 			}
 			if p.Metadata != nil {
 				o.Metadata = *p.Metadata
@@ -64,18 +64,17 @@ func (s *Server) offsetCommit(ctx context.Context, r *request) (kmsg.Response, e
 	return resp, nil
 }
 
-// topicName finds the name of a topic given by name or, with byID, by id; the code says that there
-// is no such topic.
-func topicName(image *metadata.Image, name string, id [16]byte, byID bool) (string, int16) {
+// lookupTopic finds a topic given by name or, with byID, by id. missing is the code for a topic, or
+// for partitions of it, that do not exist.
+func lookupTopic(
+	image *metadata.Image, name string, id [16]byte, byID bool,
+) (topic *metadata.Topic, missing int16) {
 	if byID {
-		topic, ok := image.TopicByID(uuid.UUID(id))
-		if !ok {
-			return "", kerr.UnknownTopicID.Code
+		if topic, ok := image.TopicByID(uuid.UUID(id)); ok {
+			return topic, kerr.UnknownTopicOrPartition.Code
 		}
-		return topic.Name, 0
+		return nil, kerr.UnknownTopicID.Code
 	}
-	if _, ok := image.Topic(name); !ok {
-		return "", kerr.UnknownTopicOrPartition.Code
-	}
-	return name, 0
+	topic, _ = image.Topic(name)
+	return topic, kerr.UnknownTopicOrPartition.Code
 }

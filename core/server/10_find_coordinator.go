@@ -32,6 +32,9 @@ func (s *Server) findCoordinator(ctx context.Context, r *request) (kmsg.Response
 	if r.version < 4 {
 		c := s.coordinator(ctx, req.CoordinatorType, req.CoordinatorKey)
 		resp.ErrorCode, resp.ErrorMessage = c.ErrorCode, c.ErrorMessage
+		if c.ErrorCode == 0 {
+			resp.ErrorMessage = pointer("NONE") // as Kafka says it
+		}
 		resp.NodeID, resp.Host, resp.Port = c.NodeID, c.Host, c.Port
 		return resp, nil
 	}
@@ -74,6 +77,7 @@ func (s *Server) coordinator(
 		return refuse(kerr.CoordinatorNotAvailable.Code, "the group topic has no leader")
 	}
 	c.NodeID, c.Host, c.Port = broker.ID, broker.Host, broker.Port
+	c.ErrorMessage = pointer("")
 	return c
 }
 

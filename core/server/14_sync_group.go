@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/millstream-io/millstream/core/group"
@@ -11,10 +12,15 @@ import (
 // SyncGroup (key 14), versions 0 to 5.
 //
 //   - Waits for the leader's assignments, and until they are durable.
-//   - Version 5 checks protocol type and protocol (KIP-559).
+//   - Version 5 checks protocol type and protocol, which must be there then (KIP-559).
 
 func (s *Server) syncGroup(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.message.(*kmsg.SyncGroupRequest)
+	if r.version >= 5 && (req.ProtocolType == nil || req.Protocol == nil) {
+		resp := response[*kmsg.SyncGroupResponse](r)
+		resp.ErrorCode, resp.MemberAssignment = kerr.InconsistentGroupProtocol.Code, []byte{}
+		return resp, nil
+	}
 	sync := group.SyncRequest{
 		GroupID: req.Group, MemberID: req.MemberID, InstanceID: req.InstanceID,
 		Generation: req.Generation, ProtocolType: req.ProtocolType, Protocol: req.Protocol,

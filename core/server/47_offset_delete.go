@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/millstream-io/millstream/core/group"
@@ -22,7 +23,8 @@ func (s *Server) offsetDelete(ctx context.Context, r *request) (kmsg.Response, e
 	asked := make([]int, 0, len(req.Topics)) // index in req.Topics of each topic in del
 	for i := range req.Topics {
 		t := &req.Topics[i]
-		if _, codes[i] = topicName(image, t.Topic, [16]byte{}, false); codes[i] != 0 {
+		if _, ok := image.Topic(t.Topic); !ok {
+			codes[i] = kerr.UnknownTopicOrPartition.Code
 			continue
 		}
 		tp := group.TopicPartitions{Topic: t.Topic}
