@@ -21,10 +21,12 @@ import (
 	"github.com/millstream-io/millstream/core"
 )
 
-// TestMain serves connectors when the pipeline under test starts this binary again as their
-// process.
+// asProcess makes this binary the product's: the crash tests start it so and kill it.
+const asProcess = "FLIGHTS_TEST_AS_MILLSTREAM"
+
+// TestMain serves connectors when the pipeline under test starts this binary again as their process.
 func TestMain(m *testing.M) {
-	if command.IsConnectorProcess(os.Args) {
+	if command.IsConnectorProcess(os.Args) || os.Getenv(asProcess) != "" {
 		os.Exit(command.Main(os.Args[1:]))
 	}
 	os.Exit(m.Run())
