@@ -261,9 +261,9 @@ func (*Retry) object() (string, string) { return "retry", "tries after a transie
 
 // Resources are the pipeline's own bounds.
 type Resources struct {
-	Parallelism    Integer  `yaml:"parallelism" min:"1"`
-	Memory         Size     `yaml:"memory"`
-	Buffer         Size     `yaml:"buffer"`
+	Parallelism    Tree     `yaml:"parallelism"`
+	Memory         Tree     `yaml:"memory"`
+	Buffer         Tree     `yaml:"buffer"`
 	CommitInterval Duration `yaml:"commit_interval" default:"200ms"`
 
 	Pos Pos

@@ -84,9 +84,9 @@ var keyTexts = map[string]keyText{
 	"Retry.max":     {doc: "tries after the first"},
 	"Retry.backoff": {doc: "first and longest wait, as 100ms..30s"},
 
-	"Resources.parallelism":     {doc: "tasks a worker runs at once"},
-	"Resources.memory":          {doc: "memory for state caches and buffers"},
-	"Resources.buffer":          {doc: "bytes read ahead"},
+	"Resources.parallelism":     {later: "a worker runs one task per partition"},
+	"Resources.memory":          {later: "a task reads at most 64 MiB ahead"},
+	"Resources.buffer":          {later: "a task reads at most 64 MiB ahead"},
 	"Resources.commit_interval": {doc: "how often positions and state are committed"},
 
 	"Step.id":           {doc: "name of the step; needed where state is kept"},
@@ -111,7 +111,7 @@ var keyTexts = map[string]keyText{
 	"Step.use":          {later: "write the template's steps out"},
 	"Step.with":         {later: "write the template's steps out"},
 	"Step.on_error":     {doc: "what happens to a record that fails here"},
-	"Step.parallelism":  {later: "set resources.parallelism for the pipeline"},
+	"Step.parallelism":  {later: "a worker runs one task per partition"},
 
 	"Arm.when": {doc: "a condition"},
 	"Arm.else": {doc: "true: the records for which no condition held"},

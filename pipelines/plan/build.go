@@ -72,8 +72,6 @@ func resources(r *lang.Resources) Resources {
 	if r == nil {
 		return out
 	}
-	out.Parallelism = int(r.Parallelism.Value)
-	out.MemoryBytes, out.BufferBytes = int64(r.Memory.Value), int64(r.Buffer.Value)
 	out.CommitInterval = r.CommitInterval.Or(DefaultCommitInterval)
 	return out
 }

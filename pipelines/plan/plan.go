@@ -277,11 +277,8 @@ type SubTopology struct {
 	CoPartitioned []string
 }
 
-// Resources are the pipeline's bounds; 0 is not said.
+// Resources are the pipeline's bounds.
 type Resources struct {
-	Parallelism    int
-	MemoryBytes    int64
-	BufferBytes    int64
 	CommitInterval time.Duration
 }
 

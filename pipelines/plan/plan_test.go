@@ -160,7 +160,7 @@ func TestDiff(t *testing.T) {
 		"connector": {"password: '${secret:pw}'", "user: x", DrainRestart, "source users"},
 		"sink":      {"topic: big}", "topic: big2}", DrainRestart, "sink log"},
 		"plugin":    {"source: ./fraud", "source: ./fraud2", DrainRestart, "plugin fraud"},
-		"resources": {"on_error:", "resources: {parallelism: 2}\non_error:", DrainRestart,
+		"resources": {"on_error:", "resources: {commit_interval: 1s}\non_error:", DrainRestart,
 			"pipeline p"},
 	} {
 		text := strings.Replace(base, c.old, c.new, 1)
