@@ -58,17 +58,23 @@ func applied(defs ...*ConfigDef) []*ConfigDef {
 	return defs
 }
 
+// Settings that say who a broker is. Their values in force come from its registration.
+const (
+	brokerIDConfig = "broker.id"
+	nodeIDConfig   = "node.id"
+)
+
 var topicAdmin = slices.Concat(applied(
 	setting("auto.create.topics.enable", Boolean, "true",
 		"Make a topic when a client asks for one that is not there."),
-	setting("broker.id", Int, "-1", "This broker's id; node.id is its newer name."),
-	setting("node.id", Int, "-1", "This node's id."),
+	setting("delete.topic.enable", Boolean, "true", "Allow topics to be deleted."),
 	setting("num.partitions", Int, "1", "Partitions of a topic made without a number."),
 	setting("default.replication.factor", Int, "-",
 		"Replicas of a topic made without a number; unset: one for each broker, up to 3."),
 	setting("broker.rack", String, "-", "Where this broker stands."),
 ), []*ConfigDef{
-	setting("delete.topic.enable", Boolean, "true", "Allow topics to be deleted."),
+	setting(brokerIDConfig, Int, "-1", "This broker's id; node.id is its newer name."),
+	setting(nodeIDConfig, Int, "-1", "This node's id."),
 	setting("listeners", List, "PLAINTEXT://:9092", "Addresses listened on."),
 	setting("advertised.listeners", List, "-", "Addresses told to clients."),
 	setting("listener.security.protocol.map", List, "PLAINTEXT:PLAINTEXT",
@@ -105,10 +111,10 @@ var groupConfigs = slices.Concat(applied(
 		"Replicas of __consumer_offsets; unset: one for each broker, up to 3."),
 	setting("offsets.topic.segment.bytes", Int, "104857600", "segment.bytes of __consumer_offsets."),
 	setting("offset.metadata.max.bytes", Int, "4096", "Largest text kept with an offset."),
-), []*ConfigDef{
 	setting("offsets.retention.minutes", Int, "10080", "How long an empty group keeps offsets."),
 	setting("offsets.retention.check.interval.ms", Long, "600000", "Time between expiry runs."),
 	setting("offsets.commit.timeout.ms", Int, "5000", "Longest wait of an offset commit."),
+), []*ConfigDef{
 	setting("group.consumer.session.timeout.ms", Int, "45000", "Session timeout (KIP-848)."),
 	setting("group.consumer.min.session.timeout.ms", Int, "45000", "Least one (KIP-848)."),
 	setting("group.consumer.max.session.timeout.ms", Int, "60000", "Largest one (KIP-848)."),
@@ -155,11 +161,10 @@ var replicaConfigs = []*ConfigDef{
 	setting("controlled.shutdown.enable", Boolean, "true", "Move leaders before stopping."),
 }
 
-var networkConfigs = slices.Concat(applied(
+var networkConfigs = []*ConfigDef{
 	setting("socket.request.max.bytes", Int, "104857600", "Largest request accepted."),
 	setting("connections.max.idle.ms", Long, "600000", "When an idle connection is closed."),
 	setting("fetch.max.bytes", Int, "57671680", "Most bytes a fetch answers with."),
-), []*ConfigDef{
 	setting("max.connections", Int, "2147483647", "Most connections."),
 	setting("max.connections.per.ip", Int, "2147483647", "Most connections of an address."),
 	setting("max.incremental.fetch.session.cache.slots", Int, "1000", "Fetch sessions kept."),
@@ -171,4 +176,4 @@ var networkConfigs = slices.Concat(applied(
 	setting("sasl.enabled.mechanisms", List, "GSSAPI", "SASL mechanisms."),
 	setting("quota.window.num", Int, "11", "Samples of a quota."),
 	setting("quota.window.size.seconds", Int, "1", "Length of a sample."),
-})
+}

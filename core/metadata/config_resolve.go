@@ -113,6 +113,10 @@ func (i *Image) topicValue(configs map[string]string, def *ConfigDef) ConfigValu
 }
 
 func (i *Image) brokerValue(id int32, def *ConfigDef) ConfigValue {
+	if def.Name == brokerIDConfig || def.Name == nodeIDConfig {
+		value := strconv.Itoa(int(id))
+		return valueOf(def, []ConfigSynonym{{def.Name, value, SourceStatic}})
+	}
 	found := i.appendSet(nil, id, def.Name, 0)
 	if !def.NoDefault {
 		found = append(found, ConfigSynonym{def.Name, def.Default, SourceDefault})

@@ -2,6 +2,7 @@ package metadata_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -170,8 +171,18 @@ func TestTopicConfigSources(t *testing.T) {
 
 	img = apply(t, img, &metadata.TopicConfigRecord{TopicID: id, Key: "retention.ms"})
 	require.Equal(t, "6", retention().Value)
-	require.Equal(t, "168", img.BrokerConfigValue("log.retention.minutes")+
-		value(t, metadata.NewImage(1, nil).BrokerConfigs(1), "log.retention.hours").Value)
+}
+
+func TestBrokersKnowTheirID(t *testing.T) {
+	list := metadata.NewImage(4, nil).BrokerConfigs(4)
+	require.Equal(t, "4", value(t, list, "node.id").Value)
+	require.Equal(t, "4", value(t, list, "broker.id").Value)
+	require.True(t, value(t, list, "broker.rack").Null)
+	require.Equal(t, "168", value(t, list, "log.retention.hours").Value)
+	require.True(t, value(t, list, "log.retention.minutes").Null)
+	require.True(t, slices.IsSortedFunc(list, func(a, b metadata.ConfigValue) int {
+		return strings.Compare(a.Def.Name, b.Def.Name)
+	}))
 }
 
 func TestTopicSettings(t *testing.T) {

@@ -100,8 +100,9 @@ func newStream() *stream {
 
 // deadline of one end, guarded by the stream's lock.
 type deadline struct {
-	at    time.Time // zero = none
-	timer *time.Timer
+	at      time.Time   // zero = none
+	timer   *time.Timer // set while somebody waits under a deadline
+	waiting int
 }
 
 func (d *deadline) set(s *stream, t time.Time) {
@@ -126,12 +127,14 @@ func (s *stream) waitLocked(d *deadline) {
 			s.changed.Broadcast()
 		})
 	}
+	d.waiting++
 	s.changed.Wait()
+	d.waiting--
 }
 
 // stopTimerLocked ends the deadline's timer when nobody waits under it any more.
 func (d *deadline) stopTimerLocked() {
-	if d.timer != nil {
+	if d.timer != nil && d.waiting == 0 {
 		d.timer.Stop()
 		d.timer = nil
 	}

@@ -212,6 +212,26 @@ func TestPipeWriteWaitsForRoomInBubble(t *testing.T) {
 	})
 }
 
+func TestPipeDeadlineEndsEachOfSeveralReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := connect(t, vnet.NewPipe())
+		require.NoError(t, client.SetReadDeadline(time.Now().Add(time.Minute)))
+		errs := make(chan error, 3)
+		for range 3 {
+			go func() {
+				_, err := client.Read(make([]byte, 1))
+				errs <- err
+			}()
+		}
+		synctest.Wait()
+		_, err := server.Write([]byte("x")) // one of them is served, and leaves the others waiting
+		require.NoError(t, err)
+		require.NoError(t, <-errs)
+		require.ErrorIs(t, <-errs, os.ErrDeadlineExceeded)
+		require.ErrorIs(t, <-errs, os.ErrDeadlineExceeded)
+	})
+}
+
 func TestPipeCarriesHTTPInBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := vnet.NewPipe()
