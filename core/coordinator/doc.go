@@ -1,13 +1,15 @@
 // Package coordinator runs state machines that keep their state in a log, one machine for each
-// partition of an internal topic (a shard): group coordinators today, transaction coordinators later.
+// partition of an internal topic (a shard): group coordinators today, transaction coordinators
+// later.
 //
 // # Path
 //
-// Runtime.Submit puts an input into the queue of its shard. The shard's goroutine takes all that wait,
-// asks Machine.Handle for a Step (records and outputs), appends the records of many steps with one
-// Log.Append, gives each record to Machine.Replay and then delivers the outputs. What is not durable
-// has therefore not happened for any caller. An output may be held back by the machine for as long as
-// it likes (a JoinGroup waits for its rebalance): the Ticket that came with the input is its address.
+// Runtime.Submit puts an input into the queue of its shard. The shard's goroutine takes all that
+// wait, asks Machine.Handle for a Step (records and outputs), appends the records of many steps
+// with one Log.Append, gives each record to Machine.Replay and then delivers the outputs. What is
+// not durable has therefore not happened for any caller. An output may be held back by the machine
+// for as long as it likes (a JoinGroup waits for its rebalance): the Ticket that came with the
+// input is its address.
 //
 // # Invariants
 //
@@ -20,7 +22,8 @@
 // # Goroutines
 //
 // One for each shard this node leads, started by Lead, stopped by Resign or Close, which cancel its
-// context. The next one for the same shard starts only when the last has ended. Callbacks run on it.
+// context. The next one for the same shard starts only when the last has ended. Callbacks run on
+// it.
 //
 // # Locks
 //

@@ -62,8 +62,8 @@ func New(opts Options) *Runtime {
 	return r
 }
 
-// Lead makes this node answer for a shard from leaderEpoch on: it starts loading and returns. A call
-// with the epoch that is already led changes nothing; a higher one loads anew.
+// Lead makes this node answer for a shard from leaderEpoch on: it starts loading and returns. A
+// call with the epoch that is already led changes nothing; a higher one loads anew.
 func (r *Runtime) Lead(n int32, leaderEpoch int32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -345,8 +345,8 @@ func (s *shard) append(recs []record.Record) error {
 	return err
 }
 
-// appendParts appends recs in as many batches as their size asks for; it is one unless a single step
-// was very large, such as the deletion of a group with many offsets.
+// appendParts appends recs in as many batches as their size asks for; it is one unless a single
+// step was very large, such as the deletion of a group with many offsets.
 func (s *shard) appendParts(ctx context.Context, recs []record.Record) error {
 	for written := 0; written < len(recs); {
 		end, size := written, 0

@@ -3,7 +3,6 @@ package group
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,26 +13,32 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/millstream-io/millstream/core/coordinator"
-	"github.com/millstream-io/millstream/core/group/offsets"
 	"github.com/millstream-io/millstream/core/record"
 )
 
-// TestScenarios runs the texts under testdata/scenarios against the machine of one shard, in virtual
-// time and with a log in memory. Expected answers follow the rules that the texts name. Commands:
+// TestScenarios runs the texts under testdata/scenarios against the machine of one shard, in
+// virtual time and with a log in memory. Expected answers follow the rules that the texts name.
 //
-//	options k=v…       start anew with options (delay, max, min-session, max-session, retention, check)
-//	join NAME …        JoinGroup; NAME is the caller. id=ID instance=I client=C session=D rebalance=D
-//	                   protocols=(p=meta,…) type=T old (before v4) v9 (may skip the assignment)
-//	sync NAME gen=N    SyncGroup; id=ID instance=I assign=(id=bytes,…) protocol=P
-//	heartbeat NAME gen=N, leave NAME…, commit NAME gen=N offsets=(topic/part=offset,…)
-//	fetch [topics=(topic/part,…)], describe, list [states=(…)] [types=(…)], delete
+//	options k=v…    start anew with options (delay, max, min-session, max-session, retention,
+//	                check)
+//	join NAME …     JoinGroup; NAME is the caller. id=ID instance=I client=C session=D
+//	                rebalance=D protocols=(p=meta,…) type=T old (before v4) v9 (may skip the
+//	                assignment) new (without an id)
+//	sync NAME …     SyncGroup; gen=N id=ID instance=I assign=(id=bytes,…) protocol=P type=T
+//	heartbeat NAME  gen=N id=ID instance=I
+//	leave NAME…     LeaveGroup; instance=I for a static member without its id
+//	commit NAME …   OffsetCommit; gen=N offsets=(topic/part=offset,…) epoch=N metadata=LENGTH
+//	                keep=D
+//	fetch           topics=(topic/part,…), or all
+//	describe, list states=(…) types=(…), delete
 //	delete-offsets topics=(topic/part,…), topics-deleted topics=(…)
-//	advance D          let time pass; what happens is printed with its time
-//	fail CODE          the next append fails
-//	restart            a new machine replays the log; the states before and after are compared
-//	log                the records written since the last call
+//	advance D       let time pass; what happens is printed with its time
+//	fail CODE       the next append fails
+//	restart         a new machine replays the log; the states before and after are compared
+//	log             the records written since the last call
 //
-// Without id=, a caller uses the id it was last told. The group is "g" unless group= says otherwise.
+// Without id=, a caller uses the id it was last told. The group is "g" unless group= says
+// otherwise.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
 		s := newScenario(t, Options{})
@@ -130,55 +135,6 @@ func (s *scenario) submit(name string, in any) {
 	if s.names[t] != "" {
 		fmt.Fprintf(&s.out, "%s%s: waits\n", s.stamp(), name)
 	}
-}
-
-func (s *scenario) show(name string, value any) string {
-	switch v := value.(type) {
-	case JoinResponse:
-		s.ids[strings.TrimPrefix(name, "join ")] = v.MemberID
-		return showJoin(v)
-	case SyncResponse:
-		if v.Code != 0 {
-			return v.Code.String()
-		}
-		return fmt.Sprintf("%v %s/%s %q", v.Code, v.ProtocolType, v.Protocol, v.Assignment)
-	case HeartbeatResponse:
-		return v.Code.String()
-	case LeaveResponse:
-		parts := []string{v.Code.String()}
-		for _, m := range v.Members {
-			parts = append(parts, fmt.Sprintf("%s=%v", m.MemberID, m.Code))
-		}
-		return strings.Join(parts, " ")
-	case CommitResponse:
-		return strings.Trim(fmt.Sprint(v.Codes), "[]")
-	case DeleteOffsetsResponse:
-		return fmt.Sprint(v.Code, v.Topics)
-	case codeOnly:
-		return v.code.String()
-	default:
-		return fmt.Sprintf("%+v", v)
-	}
-}
-
-func showJoin(v JoinResponse) string {
-	if v.Code != 0 {
-		return fmt.Sprintf("%v id=%s", v.Code, v.MemberID)
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%v gen=%d %s/%s id=%s leader=%s", v.Code, v.Generation, v.ProtocolType,
-		v.Protocol, v.MemberID, v.Leader)
-	if v.SkipAssignment {
-		b.WriteString(" skip")
-	}
-	for _, m := range v.Members {
-		fmt.Fprintf(&b, " %s", m.MemberID)
-		if m.InstanceID != nil {
-			fmt.Fprintf(&b, "(%s)", *m.InstanceID)
-		}
-		fmt.Fprintf(&b, "=%s", strings.Trim(strconv.QuoteToASCII(string(m.Metadata)), `"`))
-	}
-	return b.String()
 }
 
 // args reads a command's arguments.
@@ -346,8 +302,8 @@ func (s *scenario) join(a args, groupID string) {
 	s.submit("join "+a.name(), req)
 }
 
-// subscription is the metadata "sub:t+u" as a ConsumerProtocolSubscription v0 of topics t and u; any
-// other text as it is.
+// subscription is the metadata "sub:t+u" as a ConsumerProtocolSubscription v0 of topics t and u;
+// any other text as it is.
 func subscription(metadata string) []byte {
 	topics, ok := strings.CutPrefix(metadata, "sub:")
 	if !ok {
@@ -370,7 +326,9 @@ func (s *scenario) sync(a args, groupID string) {
 	}
 	for _, v := range a.list("assign") {
 		id, assignment, _ := strings.Cut(v, "=")
-		req.Assignments = append(req.Assignments, Assignment{MemberID: id, Assignment: []byte(assignment)})
+		req.Assignments = append(req.Assignments, Assignment{
+			MemberID: id, Assignment: []byte(assignment),
+		})
 	}
 	s.submit("sync "+a.name(), req)
 }
@@ -451,62 +409,4 @@ func (s *scenario) restart() {
 		return
 	}
 	fmt.Fprintf(&s.out, "before:\n%safter:\n%s", before, after)
-}
-
-// showMachine prints all of a machine's groups and offsets.
-func showMachine(m *machine) string {
-	var b strings.Builder
-	for _, id := range slices.Sorted(maps.Keys(m.groups)) {
-		b.WriteString(showDescription(m.describe(id)))
-		for _, topic := range m.offsets.Topics(id) {
-			for _, p := range m.offsets.Partitions(id, topic) {
-				c, _ := m.offsets.Get(id, topic, p)
-				fmt.Fprintf(&b, "  %s/%d %+v\n", topic, p, c)
-			}
-		}
-	}
-	return b.String()
-}
-
-func showDescription(d DescribeResponse) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %v %v %q/%q\n", d.GroupID, d.Code, d.State, d.ProtocolType, d.Protocol)
-	for _, m := range d.Members {
-		fmt.Fprintf(&b, "  %s", m.MemberID)
-		if m.InstanceID != nil {
-			fmt.Fprintf(&b, "(%s)", *m.InstanceID)
-		}
-		fmt.Fprintf(&b, " %s%s %q -> %q\n", m.ClientID, m.ClientHost, m.Metadata, m.Assignment)
-	}
-	return b.String()
-}
-
-func showRecord(rec record.Record) string {
-	key, err := offsets.ReadKey(rec.Key)
-	if err != nil {
-		return err.Error()
-	}
-	name := key.Group
-	if key.Kind == offsets.KindOffset {
-		name = fmt.Sprintf("%s %s/%d", key.Group, key.Topic, key.Partition)
-	}
-	if rec.Value == nil {
-		return name + " gone\n"
-	}
-	if key.Kind == offsets.KindOffset {
-		c, err := offsets.ReadCommit(rec.Value)
-		if err != nil {
-			return err.Error()
-		}
-		return fmt.Sprintf("%s %d\n", name, c.Offset)
-	}
-	g, err := offsets.ReadGroup(rec.Value)
-	if err != nil {
-		return err.Error()
-	}
-	var members []string
-	for _, m := range g.Members {
-		members = append(members, fmt.Sprintf("%s=%s", m.MemberID, m.Assignment))
-	}
-	return fmt.Sprintf("%s gen=%d %s\n", name, g.Generation, strings.Join(members, " "))
 }

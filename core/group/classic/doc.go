@@ -1,13 +1,13 @@
-// Package classic is one group of the classic protocol (JoinGroup, SyncGroup, Heartbeat, LeaveGroup)
-// as a state machine without clock, disk, socket or random source.
+// Package classic is one group of the classic protocol (JoinGroup, SyncGroup, Heartbeat,
+// LeaveGroup) as a state machine without clock, disk, socket or random source.
 //
 // # Path
 //
-// A request comes in with the time and the ticket of its caller; the group changes its volatile state
-// and puts answers and at most one record to write into Effects. A JoinGroup or SyncGroup that has to
-// wait keeps its ticket in the member until the phase it waits for is over. What must survive
-// (generation, protocol, leader, members, assignments) takes effect through Apply, once the record is
-// durable; Undo takes back what was done in expectation of it.
+// A request comes in with the time and the ticket of its caller; the group changes its volatile
+// state and puts answers and at most one record to write into Effects. A JoinGroup or SyncGroup
+// that has to wait keeps its ticket in the member until the phase it waits for is over. What must
+// survive (generation, protocol, leader, members, assignments) takes effect through Apply, once the
+// record is durable; Undo takes back what was done in expectation of it.
 //
 //	Empty --join--> PreparingRebalance --all joined, or time over--> CompletingRebalance
 //	CompletingRebalance --leader syncs, record durable--> Stable

@@ -36,16 +36,6 @@ func (m *member) metadata(protocol string) []byte {
 	return nil
 }
 
-// lists says whether the member lists a protocol.
-func (m *member) lists(protocol string) bool {
-	for i := range m.protocols {
-		if m.protocols[i].Name == protocol {
-			return true
-		}
-	}
-	return false
-}
-
 // matches says whether the member would say the same again.
 func (m *member) matches(protocols []Protocol) bool {
 	if len(m.protocols) != len(protocols) {
@@ -127,8 +117,9 @@ func (g *Group) validate(memberID string, instance *string) ErrorCode {
 }
 
 // supports says whether a member with these protocols could be in the group: the type is the same,
-// and at least one of the protocols is listed by all (which all members but that one is the caller's
-// matter: a member that comes back with other protocols is counted with its old ones, as in Kafka).
+// and at least one of the protocols is listed by all (which all members but that one is the
+// caller's matter: a member that comes back with other protocols is counted with its old ones, as
+// in Kafka).
 func (g *Group) supports(protocolType string, protocols []Protocol) bool {
 	if protocolType == "" || len(protocols) == 0 {
 		return false

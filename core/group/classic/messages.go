@@ -5,7 +5,8 @@ import "github.com/millstream-io/millstream/core/coordinator"
 // ErrorCode is an error code of the Kafka protocol.
 type ErrorCode = coordinator.ErrorCode
 
-// Protocol is one way of assigning that a member can take part in, with the member's own data for it.
+// Protocol is one way of assigning that a member can take part in, with the member's own data for
+// it.
 type Protocol struct {
 	Name     string
 	Metadata []byte
