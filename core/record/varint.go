@@ -13,9 +13,16 @@ func AppendVarint(dst []byte, v int64) []byte {
 // ReadVarint reads a zig-zag varint from the front of b. n is the number of bytes read, 0 when b
 // ends too early or the number passes 64 bits.
 func ReadVarint(b []byte) (v int64, n int) {
-	if len(b) > 0 && b[0] < 0x80 { // one byte is by far the most common
-		u := uint64(b[0])
-		return int64(u>>1) ^ -int64(u&1), 1
+	if len(b) > 0 && b[0] < 0x80 { // by far the most common
+		return int64(b[0]>>1) ^ -int64(b[0]&1), 1
+	}
+	return readLongVarint(b)
+}
+
+func readLongVarint(b []byte) (v int64, n int) {
+	if len(b) > 1 && b[1] < 0x80 {
+		u := uint64(b[0]&0x7f) | uint64(b[1])<<7
+		return int64(u>>1) ^ -int64(u&1), 2
 	}
 	u, n := binary.Uvarint(b)
 	if n <= 0 {
