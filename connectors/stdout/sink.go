@@ -56,7 +56,7 @@ func (s *sink) print(r *sdk.Record) error {
 	}
 	line := record{
 		Topic: r.Topic(), Partition: r.Partition(), Offset: r.Offset(),
-		Key: asJSON(r.Key()), Value: value,
+		Key: asText(r.Key()), Value: value,
 	}
 	if t := r.Timestamp(); !t.IsZero() {
 		line.Timestamp = t.Format(time.RFC3339Nano)
@@ -66,14 +66,18 @@ func (s *sink) print(r *sdk.Record) error {
 	return e.Encode(line)
 }
 
-// asJSON returns b when it is JSON, null for null, a JSON string when it is text, and one of base64
-// otherwise.
+// asJSON returns b when it is JSON, and asText of it otherwise.
 func asJSON(b []byte) json.RawMessage {
-	switch {
-	case b == nil:
-		return json.RawMessage("null")
-	case json.Valid(b) && utf8.Valid(b):
+	if len(b) > 0 && json.Valid(b) && utf8.Valid(b) {
 		return b
+	}
+	return asText(b)
+}
+
+// asText returns null for null, b as a JSON string when it is text, and one of base64 otherwise.
+func asText(b []byte) json.RawMessage {
+	if b == nil {
+		return json.RawMessage("null")
 	}
 	var v any = b // marshals as base64
 	if utf8.Valid(b) {
