@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 
-	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -117,12 +116,4 @@ func (s *Server) describeTopic(t *metadata.Topic, version int16) kmsg.MetadataRe
 		answer.Partitions = append(answer.Partitions, part)
 	}
 	return answer
-}
-
-// topicKey finds a topic by name or, when name is empty, by id.
-func topicKey(image *metadata.Image, name string, id uuid.UUID) (*metadata.Topic, bool) {
-	if name != "" {
-		return image.Topic(name)
-	}
-	return image.TopicByID(id)
 }

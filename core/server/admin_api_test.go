@@ -249,10 +249,8 @@ func TestDeleteTopics(t *testing.T) {
 	req.SetVersion(6)
 	req.TimeoutMillis = 10000
 	name, unknown := "by-name", "nope"
-	for _, rt := range []kmsg.DeleteTopicsRequestTopic{
+	req.Topics = []kmsg.DeleteTopicsRequestTopic{
 		{Topic: &name}, {TopicID: id}, {Topic: &unknown}, {TopicID: [16]byte{5}},
-	} {
-		req.Topics = append(req.Topics, rt)
 	}
 	got := ask[*kmsg.DeleteTopicsResponse](w, req)
 	var codes []int16

@@ -16,7 +16,9 @@ const (
 )
 
 // bufferClasses are the sizes kept in pools, ascending.
-var bufferClasses = [...]int{firstBufferBytes, readBufferBytes, 256 << 10, 1 << 20, largeBufferBytes}
+var bufferClasses = [...]int{
+	firstBufferBytes, readBufferBytes, 256 << 10, 1 << 20, largeBufferBytes,
+}
 
 var bufferPools [len(bufferClasses)]sync.Pool
 

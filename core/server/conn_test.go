@@ -128,11 +128,14 @@ func requireClosed(t testing.TB, c net.Conn) {
 	require.False(t, errors.As(err, &timeout) && timeout.Timeout(), "still open")
 }
 
-// TestHostileFrames is the table of fault F20: each line closes the connection, takes no memory
-// to speak of, and leaves others alone. The bytes are written out by hand.
-func TestHostileFrames(t *testing.T) {
-	s := startLine(t, Limits{}, handlers...)
-	valid := encodeRequest(1, apiVersionsRequest(0))
+// hostileFrame is one line of the table.
+type hostileFrame struct {
+	name  string
+	after bool // after a valid request, so that the larger limits are in force
+	bytes string
+}
+
+func hostileFrames() []hostileFrame {
 	header := func(key, version int16, rest string) string {
 		body := hex.EncodeToString(binary.BigEndian.AppendUint16(
 			binary.BigEndian.AppendUint16(nil, uint16(key)), uint16(version))) +
@@ -140,11 +143,7 @@ func TestHostileFrames(t *testing.T) {
 		return hex.EncodeToString(binary.BigEndian.AppendUint32(nil,
 			uint32(len(body)/2))) + body
 	}
-	for _, c := range []struct {
-		name  string
-		after bool // after a valid request, so that the larger limits are in force
-		bytes string
-	}{
+	return []hostileFrame{
 		{"HTTP", false, hex.EncodeToString([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"))},
 		{"TLS client hello", false, "16030100a5010000a10303" + strings.Repeat("ab", 100)},
 		{"SSH", false, hex.EncodeToString([]byte("SSH-2.0-OpenSSH_9.6\r\n"))},
@@ -176,7 +175,15 @@ func TestHostileFrames(t *testing.T) {
 			"ffff ffff 000003e8 00000001 0001 61 00000001 00000000 7fffffff")},
 		{"Fetch with 2^31-1 partitions", true, header(1, 4,
 			"ffffffff 00000000 00000001 00000001 00 00000001 0001 61 7fffffff")},
-	} {
+	}
+}
+
+// TestHostileFrames is the table of fault F20: each line closes the connection, takes no memory
+// to speak of, and leaves others alone. The bytes are written out by hand.
+func TestHostileFrames(t *testing.T) {
+	s := startLine(t, Limits{}, handlers...)
+	valid := encodeRequest(1, apiVersionsRequest(0))
+	for _, c := range hostileFrames() {
 		t.Run(c.name, func(t *testing.T) {
 			conn := s.dial(t)
 			if c.after {

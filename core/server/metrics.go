@@ -10,7 +10,9 @@ import (
 )
 
 // latencyBounds are the upper bounds of the request time histogram, in seconds.
-var latencyBounds = [...]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+var latencyBounds = [...]float64{
+	.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10,
+}
 
 // apiMetrics counts the requests of one API.
 type apiMetrics struct {
@@ -28,11 +30,11 @@ type metrics struct {
 	s   *Server
 	api [maxKey + 1]apiMetrics
 
-	bytesIn, bytesOut         atomic.Int64
-	refusedConns, badConns    atomic.Int64
-	panics                    atomic.Int64
-	producedBatches, produced atomic.Int64
-	fetched                   atomic.Int64
+	bytesIn, bytesOut      atomic.Int64
+	refusedConns, badConns atomic.Int64
+	panics                 atomic.Int64
+	// produced and fetched count the bytes of record batches.
+	produced, fetched atomic.Int64
 
 	descs metricDescs
 }

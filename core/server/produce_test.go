@@ -27,21 +27,19 @@ func reseal(b []byte) []byte {
 	return b
 }
 
-// TestProduceErrors has its codes from a real Kafka 4.3.1, asked over the wire, and from its
-// LogValidator. Base offset is -1 on error.
-func TestProduceErrors(t *testing.T) {
-	c := coretest.Start(t, coretest.Options{})
-	compact, time := "compact", "1000"
-	id := newTopic(t, c, "t", 1, nil)
-	newTopic(t, c, "compacted", 1, map[string]*string{"cleanup.policy": &compact})
-	newTopic(t, c, "recent", 1, map[string]*string{"message.timestamp.before.max.ms": &time})
-	newTopic(t, c, "small", 1, map[string]*string{"max.message.bytes": &time})
+// produceCase is one line of TestProduceErrors.
+type produceCase struct {
+	name    string
+	topic   string // default "t"
+	records []byte
+	change  func(*kmsg.ProduceRequest)
+	code    int16
+}
+
+// produceCases has its codes from a real Kafka 4.3.1, asked over the wire, and from its
+// LogValidator.
+func produceCases(t *testing.T) []produceCase {
 	good := func() []byte { return batch(t, 2, record.BuilderOptions{}) }
-	edit := func(at int, v byte) []byte {
-		b := good()
-		b[at] = v
-		return reseal(b)
-	}
 	keyless := record.NewBuilder(record.BuilderOptions{})
 	keyless.Append(record.Record{Timestamp: 1, Key: []byte("k")})
 	keyless.Append(record.Record{Timestamp: 1})
@@ -51,25 +49,39 @@ func TestProduceErrors(t *testing.T) {
 	large.Append(record.Record{Timestamp: 1, Value: []byte(strings.Repeat("x", 2000))})
 	tooLarge, err := large.Build()
 	require.NoError(t, err)
-	badCRC := good()
-	badCRC[len(badCRC)-1] ^= 1
 	withID := func(opts record.BuilderOptions) []byte {
 		opts.Idempotent, opts.ProducerID = true, 5
 		return batch(t, 1, opts)
 	}
-	for _, c2 := range []struct {
-		name    string
-		topic   string
-		records []byte
-		change  func(*kmsg.ProduceRequest)
-		code    int16
-	}{
+	return append(batchCases(good), []produceCase{
 		{name: "good", code: 0, records: good()},
 		{name: "unknown topic", topic: "nope", code: 3, records: good()},
 		{name: "unknown partition", code: 3, records: good(), change: partition(7)},
 		{name: "negative partition", code: 3, records: good(), change: partition(-1)},
 		{name: "acks 2", code: 21, records: good(),
 			change: func(r *kmsg.ProduceRequest) { r.Acks = 2 }},
+		{name: "transactional", code: 48, records: withID(
+			record.BuilderOptions{Transactional: true})},
+		{name: "transactional id", code: 48, records: good(),
+			change: func(r *kmsg.ProduceRequest) { id := "x"; r.TransactionID = &id }},
+		{name: "no sequence", code: 87, records: withID(record.BuilderOptions{BaseSequence: -1})},
+		{name: "no key in a compacted topic", topic: "compacted", code: 87, records: noKey},
+		{name: "too old", topic: "recent", code: 32, records: good()},
+		{name: "too large", topic: "small", code: 10, records: tooLarge},
+		{name: "internal topic", topic: "__consumer_offsets", code: 17, records: good()},
+	}...)
+}
+
+// batchCases are batches that break the format.
+func batchCases(good func() []byte) []produceCase {
+	edit := func(at int, v byte) []byte {
+		b := good()
+		b[at] = v
+		return reseal(b)
+	}
+	badCRC := good()
+	badCRC[len(badCRC)-1] ^= 1
+	return []produceCase{
 		{name: "magic 0", code: 87, records: edit(16, 0)},
 		{name: "magic 1", code: 87, records: edit(16, 1)},
 		{name: "magic 3", code: 2, records: edit(16, 3)},
@@ -82,41 +94,40 @@ func TestProduceErrors(t *testing.T) {
 		{name: "wrong last offset delta", code: 87, records: edit(26, 7)},
 		{name: "control batch", code: 87, records: edit(22, 0x20)},
 		{name: "unknown codec", code: 87, records: edit(22, 7)},
-		{name: "transactional", code: 48, records: withID(
-			record.BuilderOptions{Transactional: true})},
-		{name: "transactional id", code: 48, records: good(),
-			change: func(r *kmsg.ProduceRequest) { id := "x"; r.TransactionID = &id }},
-		{name: "no sequence", code: 87, records: withID(record.BuilderOptions{BaseSequence: -1})},
-		{name: "no key in a compacted topic", topic: "compacted", code: 87, records: noKey},
-		{name: "too old", topic: "recent", code: 32, records: good()},
-		{name: "too large", topic: "small", code: 10, records: tooLarge},
-		{name: "internal topic", topic: "__consumer_offsets", code: 17, records: good()},
-	} {
-		t.Run(c2.name, func(t *testing.T) {
-			w := dial(t, c)
-			topic := c2.topic
+	}
+}
+
+// TestProduceErrors: base offset is -1 on error, and a message says why.
+func TestProduceErrors(t *testing.T) {
+	c := coretest.Start(t, coretest.Options{})
+	compact, second := "compact", "1000"
+	id := newTopic(t, c, "t", 1, nil)
+	newTopic(t, c, "compacted", 1, map[string]*string{"cleanup.policy": &compact})
+	newTopic(t, c, "recent", 1, map[string]*string{"message.timestamp.before.max.ms": &second})
+	newTopic(t, c, "small", 1, map[string]*string{"max.message.bytes": &second})
+	find := kmsg.NewPtrFindCoordinatorRequest() // makes the internal topic
+	find.CoordinatorKey = "g"
+	ask[*kmsg.FindCoordinatorResponse](dial(t, c), find)
+	for _, v := range produceCases(t) {
+		t.Run(v.name, func(t *testing.T) {
+			topic := v.topic
 			if topic == "" {
 				topic = "t"
 			}
-			if topic == "__consumer_offsets" {
-				find := kmsg.NewPtrFindCoordinatorRequest()
-				find.CoordinatorKey = "g"
-				ask[*kmsg.FindCoordinatorResponse](w, find)
+			req := produceRequest(9, topic, id, 0, v.records)
+			if v.change != nil {
+				v.change(req)
 			}
-			req := produceRequest(9, topic, id, 0, c2.records)
-			if c2.change != nil {
-				c2.change(req)
-			}
-			got := produceOne(w, req)
-			require.Equal(t, c2.code, got.ErrorCode, "message: %v", got.ErrorMessage)
-			if c2.code == 0 {
+			got := produceOne(dial(t, c), req)
+			require.Equal(t, v.code, got.ErrorCode, "message: %v", got.ErrorMessage)
+			if v.code == 0 {
 				require.Equal(t, int64(0), got.BaseOffset)
 				return
 			}
 			require.Equal(t, int64(-1), got.BaseOffset)
 			require.Equal(t, int64(-1), got.LogAppendTime)
 			require.NotNil(t, got.ErrorMessage)
-			if c2.topic == "compacted" {
+			if v.topic == "compacted" {
 				require.Len(t, got.ErrorRecords, 1)
 				require.Equal(t, int32(1), got.ErrorRecords[0].RelativeOffset)
 			}
