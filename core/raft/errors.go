@@ -1,6 +1,11 @@
 package raft
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/millstream-io/millstream/core/storage"
+)
 
 // Errors of Node.Propose.
 var (
@@ -12,8 +17,8 @@ var (
 	// ErrTooLarge says that a command passes MaxCommand.
 	ErrTooLarge = errors.New("raft command too large")
 	// ErrNoSpace says that the disk is full. The command was not taken; later ones are once there is
-	// space again.
-	ErrNoSpace = errors.New("no space left for the metadata log")
+	// space again. It is storage.ErrNoSpace, too.
+	ErrNoSpace = fmt.Errorf("metadata log: %w", storage.ErrNoSpace)
 	// ErrClosed says that the node was closed.
 	ErrClosed = errors.New("raft node is closed")
 	// ErrFailed says that the node ended by itself; what ended it is wrapped with it.

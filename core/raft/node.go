@@ -109,8 +109,8 @@ func (n *Node) checkState(state *quorumState, known bool, snap snapshot) error {
 			return fmt.Errorf("%s is missing beside a log of %d entries: %w",
 				quorumStateName, end, ErrDamaged)
 		}
-		*state = quorumState{ID: n.opts.ID, Voters: []uint64{n.opts.ID}}
-		return saveQuorumState(n.opts.FS, n.opts.Dir, *state)
+		*state = quorumState{ID: n.opts.ID, Voters: []uint64{n.opts.ID}} // kept with its first vote
+		return nil
 	}
 	switch {
 	case state.ID != n.opts.ID:
