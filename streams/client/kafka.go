@@ -102,9 +102,25 @@ func (k *Kafka) kgo(more ...kgo.Opt) []kgo.Opt {
 		kgo.DisableClientMetrics(),
 	}
 	if k.opts.Dialer != nil {
-		opts = append(opts, kgo.Dialer(k.opts.Dialer))
+		opts = append(opts, kgo.Dialer(dialer(k.opts.Dialer)))
 	}
 	return append(opts, more...)
+}
+
+// dialer makes the errors of dial look like those of package net. kgo waits for a broker that cannot
+// be dialled only if the error is a net.OpError; any other fails the records at once.
+func dialer(dial func(context.Context, string, string) (net.Conn, error),
+) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err == nil {
+			return conn, nil
+		}
+		if _, ok := errors.AsType[*net.OpError](err); ok {
+			return nil, err
+		}
+		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+	}
 }
 
 // backoff is the wait before try n of a request: short, because a restarted broker in the same

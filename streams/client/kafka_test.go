@@ -2,7 +2,10 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,6 +73,39 @@ func TestCloseDropsWhatIsNotSent(t *testing.T) {
 	send(t, q, at("t", 0), record.Record{Value: []byte("next")})
 	require.NoError(t, q.Flush(ctxOf(t)))
 	require.EqualValues(t, 2, q.Acked(at("t", 0)))
+}
+
+// TestDialerErrorsAreWaitedOut fails each dial of a new producer in turn, with an error that is not
+// one of package net: the broker is waited for all the same, and no record fails.
+func TestDialerErrorsAreWaitedOut(t *testing.T) {
+	broker := coretest.Start(t, coretest.Options{})
+	for k := range int64(5) {
+		var dials, refused atomic.Int64
+		armed := atomic.Bool{}
+		c, err := client.NewKafka(client.Options{
+			Seeds: []string{broker.Addr()},
+			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if n := dials.Add(1) - 1; armed.Load() && n >= k && n < k+2 {
+					refused.Add(1)
+					return nil, errors.New("plain error")
+				}
+				return broker.Dialer()(ctx, network, addr)
+			},
+		})
+		require.NoError(t, err)
+		topic := fmt.Sprint("t", k)
+		create(t, c, topic, 1)
+		p := producer(t, c)
+		dials.Store(0)
+		armed.Store(true)
+		send(t, p, at(topic, 0), numbered(0, 10)...)
+		require.NoError(t, p.Flush(ctxOf(t)), "dial %d", k)
+		require.EqualValues(t, 10, p.Acked(at(topic, 0)))
+		if k == 0 {
+			require.Positive(t, refused.Load())
+		}
+		c.Close()
+	}
 }
 
 // TestSendWaitsForSpace: a Send over the bound waits for acknowledgements, and ctx ends the wait

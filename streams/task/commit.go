@@ -24,8 +24,8 @@ func (t *loop) commit(ctx context.Context, clean bool) error {
 		return fmt.Errorf("task %s: write outputs and changelog: %w", t.name, err)
 	}
 	next := commitRecord{
-		Clean: clean, Snapshot: t.core.Snapshot(), From: t.last.From,
-		Outputs: t.writer.positions(),
+		Clean: clean, Fingerprint: t.sub.Fingerprint, Snapshot: t.core.Snapshot(),
+		From: t.last.From, Outputs: t.writer.positions(),
 	}
 	if next.Snapshot == nil {
 		next.Snapshot = []byte{}

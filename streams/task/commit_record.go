@@ -12,6 +12,8 @@ import (
 type commitRecord struct {
 	// Clean: the writer stopped after this commit and wrote nothing more.
 	Clean bool
+	// Fingerprint is that of the sub-topology whose rows and snapshot these are.
+	Fingerprint string
 	// Snapshot is the state of the Core, or the position of a source. Nil at the first start.
 	Snapshot []byte
 	// Seq is the last sequence number the writer gave out; used by SequencedProducer.
@@ -38,7 +40,8 @@ type outPosition struct {
 
 // Layout (version 1), numbers as varints:
 //
-//	version byte | bits byte (0 clean, 1 snapshot present) | seq | len snapshot | snapshot
+//	version byte | bits byte (0 clean, 1 snapshot present) | seq | len fingerprint | fingerprint
+//	| len snapshot | snapshot
 //	| n from | n * { len topic | topic | partition | offset }
 //	| n outputs | n * { len topic | topic | partition | next | seq }
 const (
@@ -58,6 +61,8 @@ func (c *commitRecord) encode() []byte {
 	b := make([]byte, 0, 64+len(c.Snapshot)+32*(len(c.From)+len(c.Outputs)))
 	b = append(b, commitVersion, bits)
 	b = binary.AppendVarint(b, c.Seq)
+	b = binary.AppendUvarint(b, uint64(len(c.Fingerprint)))
+	b = append(b, c.Fingerprint...)
 	b = binary.AppendUvarint(b, uint64(len(c.Snapshot)))
 	b = append(b, c.Snapshot...)
 	b = binary.AppendUvarint(b, uint64(len(c.From)))
@@ -87,6 +92,7 @@ func decodeCommit(b []byte) (*commitRecord, error) {
 	}
 	bits := d.byte()
 	c := &commitRecord{Clean: bits&commitClean != 0, Seq: d.varint()}
+	c.Fingerprint = string(d.bytes())
 	snapshot := d.bytes()
 	if bits&commitHasSnapshot != 0 {
 		c.Snapshot = append([]byte{}, snapshot...)

@@ -14,13 +14,13 @@ import (
 // zig-zag varints, so 5 is 0a and -1 is 01.
 func TestCommitRecordBytes(t *testing.T) {
 	c := commitRecord{
-		Clean: true, Snapshot: []byte("ab"), Seq: 5,
+		Clean: true, Fingerprint: "f", Snapshot: []byte("ab"), Seq: 5,
 		From: []position{{client.TopicPartition{Topic: "in", Partition: 1}, 7}},
 		Outputs: []outPosition{
 			{client.TopicPartition{Topic: "o", Partition: 0}, 64, -1},
 		},
 	}
-	want := "01" + "03" + "0a" + "02" + "6162" +
+	want := "01" + "03" + "0a" + "01" + "66" + "02" + "6162" +
 		"01" + "02" + "696e" + "02" + "0e" +
 		"01" + "01" + "6f" + "00" + "8001" + "01"
 	require.Equal(t, want, hex.EncodeToString(c.encode()))
@@ -37,6 +37,7 @@ func TestCommitRecordRoundTrip(t *testing.T) {
 			}
 		})
 		c := commitRecord{Clean: rapid.Bool().Draw(t, "clean"), Seq: rapid.Int64().Draw(t, "seq")}
+		c.Fingerprint = rapid.String().Draw(t, "fingerprint")
 		if rapid.Bool().Draw(t, "has snapshot") {
 			c.Snapshot = append([]byte{}, rapid.SliceOf(rapid.Byte()).Draw(t, "snapshot")...)
 		}

@@ -2,11 +2,11 @@ package task
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -69,7 +69,8 @@ func (c *cable) Dial(ctx context.Context, network, addr string) (net.Conn, error
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.cut {
-		return nil, errors.Join(errors.New("cable is cut"), conn.Close())
+		_ = conn.Close()
+		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
 	}
 	c.mu.conns = append(c.mu.conns, conn)
 	return conn, nil

@@ -59,6 +59,11 @@ func (t *loop) open(ctx context.Context, s start) (err error) {
 		if err != nil {
 			return fmt.Errorf("task %s: read last commit in %s: %w", t.name, t.changelog, err)
 		}
+		if c.Fingerprint != t.sub.Fingerprint {
+			return fmt.Errorf("task %s: the last commit in %s has topology fingerprint %q, this run"+
+				" has %q: %w; run the version that wrote it, or deploy under another name", t.name,
+				t.changelog, c.Fingerprint, t.sub.Fingerprint, state.ErrMismatch)
+		}
 		t.last = *c
 	}
 	if err := t.openCore(s); err != nil {
@@ -303,7 +308,7 @@ func (t *loop) begin(ctx context.Context, consumer client.Consumer, topics []str
 		}
 	}
 	next := t.last
-	next.Clean = false
+	next.Clean, next.Fingerprint = false, t.sub.Fingerprint
 	next.Outputs = t.writer.positions()
 	if err := t.seal(ctx, next); err != nil {
 		return err

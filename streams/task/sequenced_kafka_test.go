@@ -12,8 +12,8 @@ import (
 	"github.com/millstream-io/millstream/streams/client"
 )
 
-// TestSequencedOnBroker ingests over a broker that loses its power, with a producer that is given up
-// at any moment and opened again: every line is there once.
+// TestSequencedOnBroker ingests over a broker that loses its power, with a producer that is given
+// up at any moment and opened again: every line is there once.
 func TestSequencedOnBroker(t *testing.T) {
 	k, broker, net := kafkaRides(t, nil)
 	require.NoError(t, k.Admin().CreateTopics(t.Context(), CommitTopic("commits", 1),

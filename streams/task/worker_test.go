@@ -321,6 +321,22 @@ func TestStartRefuses(t *testing.T) {
 		require.ErrorIs(t, err, ErrStateLost)
 		require.ErrorContains(t, err, "delete the group")
 	})
+	t.Run("changed topology", func(t *testing.T) {
+		for _, dir := range []string{"", t.TempDir()} { // also where no file remembers
+			m := filled(t, 1, 50)
+			_, err := runWorker(t.Context(), t, countOptions(m, 1, dir))
+			require.NoError(t, err)
+			before := m.Records(client.TopicPartition{Topic: "app-counts-changelog"})
+			o := countOptions(m, 1, dir)
+			o.Topology.Subs[0].Fingerprint = "g"
+			_, err = runWorker(t.Context(), t, o)
+			require.ErrorIs(t, err, state.ErrMismatch)
+			require.ErrorContains(t, err, "fingerprint")
+			require.Equal(t, before, m.Records(client.TopicPartition{Topic: "app-counts-changelog"}))
+			_, err = runWorker(t.Context(), t, countOptions(m, 1, dir))
+			require.NoError(t, err, "nothing was changed")
+		}
+	})
 	t.Run("two workers", func(t *testing.T) {
 		m := filled(t, 1, 50)
 		dir := t.TempDir()
