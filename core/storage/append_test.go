@@ -158,6 +158,7 @@ func TestIdempotentProducerRules(t *testing.T) {
 		{"repeat of the last", 1, 0, 502, 1, 2, true, nil},
 		{"repeat of the one before", 1, 0, 500, 2, 0, true, nil},
 		{"half a repeat is none", 1, 0, 500, 1, 0, false, ErrOutOfOrderSequence},
+		{"nor is the other half", 1, 0, 501, 1, 0, false, ErrOutOfOrderSequence},
 		{"next", 1, 0, 503, 3, 3, false, nil},
 		{"next", 1, 0, 506, 1, 6, false, nil},
 		{"next", 1, 0, 507, 1, 7, false, nil},

@@ -20,10 +20,9 @@ func (l *Log) Read(offset int64, maxBytes int, upTo int64, minOne bool) (Chunk, 
 	lim := readLimits{maxBytes: int64(max(maxBytes, 0)), upTo: min(upTo, end), minOne: minOne}
 	none := Chunk{span: span{first: offset, next: offset}}
 	for at := offset; at < lim.upTo; {
-		s := l.segmentAt(at)
-		if s == nil {
-			// Deleted between the two looks: the start has moved.
-			return Chunk{}, l.outOfRange(offset, l.start.Load(), end)
+		s, err := l.segmentAt(at)
+		if err != nil {
+			return Chunk{}, err
 		}
 		sp, err := s.find(at, lim)
 		if err != nil || sp.size == 0 {
@@ -52,21 +51,26 @@ func (l *Log) outOfRange(offset, start, end int64) error {
 		ErrOffsetOutOfRange, l.tp, start, end, offset)
 }
 
-// segmentAt returns the segment that would hold offset, acquired; nil if it is before the first
-// one.
-func (l *Log) segmentAt(offset int64) *segment {
+// segmentAt returns the segment that would hold offset, acquired. ErrOffsetOutOfRange says that it
+// was deleted meanwhile.
+func (l *Log) segmentAt(offset int64) (*segment, error) {
+	var seen *[]*segment
 	for {
-		list := *l.segments.Load()
-		i := sort.Search(len(list), func(i int) bool { return list[i].base > offset })
+		list := l.segments.Load()
+		i := sort.Search(len(*list), func(i int) bool { return (*list)[i].base > offset })
+		if i > 0 && (*list)[i-1].acquire() {
+			return (*list)[i-1], nil
+		}
+		if err := l.readable(); err != nil {
+			return nil, err
+		}
 		if i == 0 {
-			return nil
+			return nil, l.outOfRange(offset, l.start.Load(), l.end.Load())
 		}
-		if list[i-1].acquire() {
-			return list[i-1]
+		if list == seen { // the log is being truncated, not only its oldest segments deleted
+			return nil, fmt.Errorf("read %s at %d: %w", l.tp, offset, ErrClosed)
 		}
-		if l.closed.Load() {
-			return nil
-		}
+		seen = list
 	}
 }
 

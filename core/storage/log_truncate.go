@@ -59,13 +59,14 @@ func (l *Log) truncateWithToken(offset int64) error {
 	for keep > 1 && list[keep-1].base >= offset {
 		keep--
 	}
-	for _, s := range list[keep:] {
+	gone := list[keep:]
+	list = list[:keep:keep]
+	l.segments.Store(&list)
+	for _, s := range gone {
 		if err := l.retireSegment(s); err != nil {
 			return l.diskError(err)
 		}
 	}
-	list = list[:keep]
-	l.segments.Store(&list)
 	end, err := l.cutSegment(list[keep-1], offset)
 	if err != nil {
 		return l.diskError(err)

@@ -153,45 +153,48 @@ func TestRecoveryPointBeyondTheEnd(t *testing.T) {
 	require.Equal(t, int64(8), l.SyncedOffset())
 }
 
-func TestBrokenSideFilesAreRebuilt(t *testing.T) {
-	for name, edit := range map[string]func(*testing.T, vfs.FS){
-		"epochs garbage": func(t *testing.T, f vfs.FS) {
-			editFile(t, f, "/data/orders-0/"+fileEpochs, func([]byte) []byte { return []byte("x") })
-		},
-		"epochs missing": func(t *testing.T, f vfs.FS) {
-			require.NoError(t, f.Remove("/data/orders-0/"+fileEpochs))
-		},
-		"recovery points garbage": func(t *testing.T, f vfs.FS) {
-			editFile(t, f, "/data/"+fileRecoveryPoints, func([]byte) []byte { return []byte{0, 0} })
-		},
-		"start offsets garbage": func(t *testing.T, f vfs.FS) {
-			editFile(t, f, "/data/"+fileStartOffsets, func([]byte) []byte { return []byte("0\n5\n") })
-		},
-		"indexes missing": func(t *testing.T, f vfs.FS) {
-			require.NoError(t, f.Remove(segmentFile("/data/orders-0", 0, suffixIndex)))
-			require.NoError(t, f.Remove(segmentFile("/data/orders-0", 0, suffixTimeIndex)))
-		},
-		"time index of zeros": func(t *testing.T, f vfs.FS) { // KAFKA-10207
-			editFile(t, f, segmentFile("/data/orders-0", 0, suffixTimeIndex),
-				func(b []byte) []byte { return make([]byte, 120) })
-		},
-		"index of zeros": func(t *testing.T, f vfs.FS) {
-			editFile(t, f, segmentFile("/data/orders-0", 0, suffixIndex),
-				func(b []byte) []byte { return make([]byte, 80) })
-		},
-		"index cut": func(t *testing.T, f vfs.FS) {
-			editFile(t, f, segmentFile("/data/orders-0", 0, suffixIndex),
-				func(b []byte) []byte { return append(b, 1, 2, 3) })
-		},
-		"snapshots garbage": func(t *testing.T, f vfs.FS) {
-			for base := range dirFiles(t, f, "/data/orders-0") {
-				if at, suffix, ok := parseSegmentFile(base); ok && suffix == suffixSnapshot {
-					editFile(t, f, segmentFile("/data/orders-0", at, suffixSnapshot),
-						func(b []byte) []byte { b[3] ^= 9; return b })
-				}
+// sideFileFaults break a file that can be made anew from the log.
+var sideFileFaults = map[string]func(*testing.T, vfs.FS){
+	"epochs garbage": func(t *testing.T, f vfs.FS) {
+		editFile(t, f, "/data/orders-0/"+fileEpochs, func([]byte) []byte { return []byte("x") })
+	},
+	"epochs missing": func(t *testing.T, f vfs.FS) {
+		require.NoError(t, f.Remove("/data/orders-0/"+fileEpochs))
+	},
+	"recovery points garbage": func(t *testing.T, f vfs.FS) {
+		editFile(t, f, "/data/"+fileRecoveryPoints, func([]byte) []byte { return []byte{0, 0} })
+	},
+	"start offsets garbage": func(t *testing.T, f vfs.FS) {
+		editFile(t, f, "/data/"+fileStartOffsets, func([]byte) []byte { return []byte("0\n5\n") })
+	},
+	"indexes missing": func(t *testing.T, f vfs.FS) {
+		require.NoError(t, f.Remove(segmentFile("/data/orders-0", 0, suffixIndex)))
+		require.NoError(t, f.Remove(segmentFile("/data/orders-0", 0, suffixTimeIndex)))
+	},
+	"time index of zeros": func(t *testing.T, f vfs.FS) { // KAFKA-10207
+		editFile(t, f, segmentFile("/data/orders-0", 0, suffixTimeIndex),
+			func(b []byte) []byte { return make([]byte, 120) })
+	},
+	"index of zeros": func(t *testing.T, f vfs.FS) {
+		editFile(t, f, segmentFile("/data/orders-0", 0, suffixIndex),
+			func(b []byte) []byte { return make([]byte, 80) })
+	},
+	"index cut": func(t *testing.T, f vfs.FS) {
+		editFile(t, f, segmentFile("/data/orders-0", 0, suffixIndex),
+			func(b []byte) []byte { return append(b, 1, 2, 3) })
+	},
+	"snapshots garbage": func(t *testing.T, f vfs.FS) {
+		for base := range dirFiles(t, f, "/data/orders-0") {
+			if at, suffix, ok := parseSegmentFile(base); ok && suffix == suffixSnapshot {
+				editFile(t, f, segmentFile("/data/orders-0", at, suffixSnapshot),
+					func(b []byte) []byte { b[3] ^= 9; return b })
 			}
-		},
-	} {
+		}
+	},
+}
+
+func TestBrokenSideFilesAreRebuilt(t *testing.T) {
+	for name, edit := range sideFileFaults {
 		for _, clean := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s clean=%v", name, clean), func(t *testing.T) {
 				fsys := vfs.NewMem()
