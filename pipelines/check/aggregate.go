@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/millstream-io/millstream/pipelines/expression"
 	"github.com/millstream-io/millstream/pipelines/lang"
@@ -65,6 +66,10 @@ func (c *checker) table(j *lang.Join) *Table {
 
 func (c *checker) rowName(s *Step, at lang.Pos) {
 	switch {
+	case strings.Contains(s.Row, "-"):
+		c.report(at, len(s.Row), CodeRowName,
+			fmt.Sprintf("the row %q cannot be named in an expression, - is minus there", s.Row),
+			"choose another name with  as: "+strings.ReplaceAll(s.Row, "-", "_"))
 	case expression.Reserved(s.Row):
 		c.report(at, len(s.Row), CodeRowName,
 			fmt.Sprintf("%q has a meaning of its own in expressions", s.Row),

@@ -109,10 +109,13 @@ func (s *Scope) names() []string {
 }
 
 // Reserved reports whether a name has a meaning of its own in every expression, so that a join
-// cannot use it for its row.
+// cannot use it for its row: a name of every scope, a function or a word of the language.
 func Reserved(name string) bool {
 	return slices.Contains([]string{"key", "value", "headers", "timestamp", "topic", "partition",
-		"offset", "vars", "window", "agg", "left", "right", "error", "acc"}, name)
+		"offset", "vars", "window", "agg", "left", "right", "error", "acc",
+		"in", "not", "and", "or", "matches", "contains", "startsWith", "endsWith", "let", "if",
+		"else", "true", "false", "nil"}, name) ||
+		slices.Contains(functionNames(), name) || slices.Contains(laterFunctions, name)
 }
 
 // objectType is the scope as one type: what the checker calls the environment.

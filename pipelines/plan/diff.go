@@ -26,15 +26,18 @@ func (c Class) String() string {
 	return [...]string{"no change", "in place", "drain and restart", "state reset"}[c]
 }
 
+// MarshalText is String, for JSON.
+func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
 // Change is what happens to one part.
 type Change struct {
 	// Part is source, table, step, sink or plugin.
-	Part  string
-	ID    string
-	Class Class
+	Part  string `json:"part"`
+	ID    string `json:"id"`
+	Class Class  `json:"class"`
 	// Sign is + for added, - for removed and ~ for changed.
-	Sign string
-	Why  string
+	Sign string `json:"sign"`
+	Why  string `json:"why"`
 }
 
 // Difference is what separates two plans.

@@ -242,15 +242,15 @@ const (
 
 // Topic is a topic the pipeline touches.
 type Topic struct {
-	Name string
-	Role TopicRole
+	Name string    `json:"name"`
+	Role TopicRole `json:"role"`
 	// Create: the pipeline makes the topic when it is not there. Otherwise it must be.
-	Create bool
+	Create bool `json:"create"`
 	// Partitions is the number it is made with, or must have; 0 is not said.
-	Partitions int32
+	Partitions int32 `json:"partitions,omitempty"`
 	// SameAs names the topic whose number of partitions it takes when Partitions is 0.
-	SameAs    string
-	Compacted bool
+	SameAs    string `json:"same_as,omitempty"`
+	Compacted bool   `json:"compacted,omitempty"`
 }
 
 // Store is state kept by a task.

@@ -216,12 +216,6 @@ func TestExamplesPlan(t *testing.T) {
 	}
 }
 
-func TestSummary(t *testing.T) {
-	require.Equal(t, "ok: 2 sources, 3 steps, 2 sinks | out: effectively once (writer sequence) | "+
-		"log: effectively once (writer sequence) | creates p-named-repartition, "+
-		"p-totals-repartition, p-totals-changelog", compile(t, base).Summary())
-}
-
 // FuzzCompile: whatever the file, no panic, and a plan exactly when there is no error.
 func FuzzCompile(f *testing.F) {
 	f.Add([]byte(base))

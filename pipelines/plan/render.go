@@ -166,35 +166,3 @@ func span(d time.Duration) string {
 	}
 	return d.String()
 }
-
-// Summary is the plan on one line, as lint prints it when all is well.
-func (p *Plan) Summary() string {
-	steps := 0
-	for _, n := range p.Nodes {
-		if !n.Implicit {
-			steps++
-		}
-	}
-	parts := []string{fmt.Sprintf("ok: %s, %s, %s", counted(len(p.Sources), "source"),
-		counted(steps, "step"), counted(len(p.Sinks), "sink"))}
-	for _, s := range p.Sinks {
-		parts = append(parts, s.ID+": "+s.Guarantee)
-	}
-	var made []string
-	for _, t := range p.Topics {
-		if t.Role == TopicChangelog || t.Role == TopicRepartition {
-			made = append(made, t.Name)
-		}
-	}
-	if len(made) > 0 {
-		parts = append(parts, "creates "+strings.Join(made, ", "))
-	}
-	return strings.Join(parts, " | ")
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
