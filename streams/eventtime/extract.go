@@ -37,7 +37,7 @@ const (
 	BadPartitionTime
 )
 
-// Extract returns the event time of rec or an error of class timestamp.
+// Extract returns the event time of rec or an error of class event_time.
 func Extract(x Extractor, rec *operator.Record) (int64, error) {
 	ts, err := x(rec)
 	if err == nil && ts < 0 {

@@ -135,7 +135,7 @@ type ProcessOptions struct {
 	New  operator.Factory
 	// Outputs names the outputs of a step that has several (Context.Output), in order.
 	Outputs []string
-	// Stores the step needs; names are prefixed by nothing and must be unique in the topology.
+	// Stores the step needs; names must be unique among the steps that share a task.
 	Stores []operator.StoreSpec
 	// OnError overrides the policy of the topology.
 	OnError *operator.ErrorPolicy
