@@ -129,13 +129,17 @@ func (c *Coordinator) Sync(ctx context.Context, req SyncRequest) SyncResponse {
 	return resp
 }
 
-// Heartbeat handles Heartbeat.
+// Heartbeat handles Heartbeat. While the group is being loaded it is accepted blindly, as Kafka
+// does: the member's session begins anew when the group is there.
 func (c *Coordinator) Heartbeat(ctx context.Context, req HeartbeatRequest) HeartbeatResponse {
 	resp, code := call[HeartbeatResponse](ctx, c, c.PartitionFor(req.GroupID), &req)
-	if code != coordinator.CodeNone {
-		return HeartbeatResponse{Code: code}
+	switch code {
+	case coordinator.CodeNone:
+		return resp
+	case coordinator.CodeCoordinatorLoadInProgress:
+		return HeartbeatResponse{}
 	}
-	return resp
+	return HeartbeatResponse{Code: code}
 }
 
 // Leave handles LeaveGroup.

@@ -72,7 +72,7 @@ func (m *machine) checkCommit(now time.Time, req *CommitRequest) ErrorCode {
 	case req.Generation < 0:
 		return coordinator.CodeNone // the record will make the group
 	default:
-		return coordinator.CodeIllegalGeneration
+		return coordinator.CodeGroupIDNotFound
 	}
 }
 

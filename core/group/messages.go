@@ -60,7 +60,8 @@ type CommitRequest struct {
 	Offsets     []OffsetCommit
 }
 
-// CommitResponse has a code for each of the request's offsets, in their order.
+// CommitResponse has a code for each of the request's offsets, in their order. A generation in a
+// group that does not exist is CodeGroupIDNotFound.
 type CommitResponse struct{ Codes []ErrorCode }
 
 // TopicPartitions names partitions of a topic.

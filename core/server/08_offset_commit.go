@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/millstream-io/millstream/core/coordinator"
 	"github.com/millstream-io/millstream/core/group"
 	"github.com/millstream-io/millstream/core/metadata"
 )
@@ -15,6 +16,8 @@ import (
 //
 //   - Each partition has its own code, in the order of the request; a topic or partition that does
 //     not exist is UNKNOWN_TOPIC_OR_PARTITION, a topic id (version 10, KIP-848) UNKNOWN_TOPIC_ID.
+//   - A generation in a group that does not exist is ILLEGAL_GENERATION, from version 9 on
+//     GROUP_ID_NOT_FOUND.
 //   - The leader epoch is kept and given back by OffsetFetch (version 6, KIP-320).
 //   - Versions 2 to 4 may ask for their own retention time; later ones follow KIP-211.
 //   - The answer comes when the offsets are durable.
@@ -59,6 +62,9 @@ func (s *Server) offsetCommit(ctx context.Context, r *request) (kmsg.Response, e
 		return resp, nil
 	}
 	for i, code := range s.opts.Groups.CommitOffsets(ctx, commit).Codes {
+		if code == coordinator.CodeGroupIDNotFound && r.version < 9 {
+			code = coordinator.CodeIllegalGeneration
+		}
 		*committed[i] = int16(code)
 	}
 	return resp, nil

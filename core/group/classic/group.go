@@ -251,8 +251,8 @@ func (g *Group) Loaded(now time.Time, fx *Effects) {
 	}
 }
 
-// Describe returns the group as an administrator sees it: metadata and assignments only once the
-// members agreed on them.
+// Describe returns the group as an administrator sees it: metadata only when the members agree on a
+// protocol, assignments as they were until the next ones are there.
 func (g *Group) Describe() Description {
 	d := Description{GroupID: g.id, State: g.state, ProtocolType: g.protocolType}
 	stable := g.state == Stable
@@ -262,10 +262,10 @@ func (g *Group) Describe() Description {
 	for _, m := range g.sorted() {
 		md := MemberDescription{
 			MemberID: m.id, InstanceID: m.instance,
-			ClientID: m.clientID, ClientHost: m.clientHost,
+			ClientID: m.clientID, ClientHost: m.clientHost, Assignment: m.assignment,
 		}
 		if stable {
-			md.Metadata, md.Assignment = m.metadata(g.protocol), m.assignment
+			md.Metadata = m.metadata(g.protocol)
 		}
 		d.Members = append(d.Members, md)
 	}

@@ -16,7 +16,7 @@ type member struct {
 	session    time.Duration
 	rebalance  time.Duration
 	protocols  []Protocol // in its order of preference
-	assignment []byte     // of this generation, nil before it is durable
+	assignment []byte     // the last that was durable
 	seq        uint64     // order of joining
 
 	// isNew is set until the member's first join has been answered: it cannot send heartbeats yet.

@@ -85,7 +85,6 @@ func (g *Group) completeJoin(now time.Time, fx *Effects) {
 	g.protocol = g.selectProtocol()
 	g.setState(CompletingRebalance, now)
 	for _, m := range g.sorted() {
-		m.assignment = nil
 		g.endJoin(m, g.joined(m), fx)
 		m.isNew = false
 		g.pendingSync[m.id] = struct{}{}

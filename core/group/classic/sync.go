@@ -100,9 +100,10 @@ func (g *Group) endSync(m *member, resp SyncResponse, fx *Effects) {
 	m.sync = 0
 }
 
-// failSyncs answers all waiting syncs with code.
+// failSyncs answers all waiting syncs with code; the assignments of the last generation are void.
 func (g *Group) failSyncs(code ErrorCode, fx *Effects) {
 	for _, m := range g.sorted() {
+		m.assignment = nil
 		g.endSync(m, SyncResponse{Code: code}, fx)
 	}
 }
