@@ -48,6 +48,23 @@ type docState struct {
 	data       []byte
 	spans      []span
 	err        error
+	// trusted: the caller said that data is valid, and only part of it was looked at here.
+	trusted bool
+}
+
+// complete looks at all of a document that was only trusted so far. A caller may be wrong, and
+// what walks the whole text relies on its structure.
+func (d *docState) complete(root string) error {
+	if !d.trusted || d.err != nil {
+		return d.err
+	}
+	var s scanner
+	if err := s.run(d.data, nil, 1, false); err != nil {
+		bad, _ := errors.AsType[*DecodeError](err)
+		d.err = &DecodeError{What: root, Offset: bad.Offset, Reason: bad.Reason}
+	}
+	d.trusted = false
+	return d.err
 }
 
 // maxCached bounds the text a slot remembers.
@@ -98,7 +115,7 @@ func (e *Env) document(i int) *docState {
 	if d.generation == e.generation {
 		return d
 	}
-	d.generation, d.err = e.generation, nil
+	d.generation, d.err, d.trusted = e.generation, nil, false
 	valid := false
 	switch {
 	case i == 0:
@@ -119,6 +136,7 @@ func (e *Env) document(i int) *docState {
 	default:
 		e.scan.spans = d.spans
 		d.err = e.scan.run(d.data, spec.tree, spec.wanted, !valid)
+		d.trusted = valid
 		if i == 0 && d.err == nil {
 			e.rec.ValueValid = true
 		}
@@ -284,8 +302,8 @@ func (e *Env) loadWhole(p *Program) error {
 			e.whole[root] = e.metadata(e.set.names[root])
 		default:
 			d := e.document(i)
-			if d.err != nil {
-				return d.err
+			if err := d.complete(root); err != nil {
+				return err
 			}
 			e.whole[root] = e.decode(d, e.set.docs[i].format)
 		}

@@ -176,7 +176,8 @@ func TestCompileIssues(t *testing.T) {
 }
 
 func TestEncodeNumbersAsGoAndJavaScript(t *testing.T) {
-	for _, x := range []float64{3, 2.5, 1e20, 1e21, 1e-6, 1e-7, 0.1 + 0.2, 123456789.25, math.Copysign(0, -1)} {
+	for _, x := range []float64{3, 2.5, 1e20, 1e21, 1e-6, 1e-7, 0.1 + 0.2, 123456789.25,
+		math.Copysign(0, -1)} {
 		want, err := json.Marshal(x)
 		require.NoError(t, err)
 		got, err := AppendJSON(nil, x)
@@ -294,8 +295,8 @@ func TestNumberItemsAndTime(t *testing.T) {
 	bad, items := compile(`value.s`, WantNumber), compile(`value.list`, WantList)
 	at := compile(`parse_time(value.at, "rfc3339")`, WantTime)
 	e := set.NewEnv(EnvOptions{})
-	e.Reset(&Record{Value: []byte(`{"n":9007199254740993,"f":2.5,"s":"x","at":"1970-01-01T00:00:01.5Z",
-		"list":[{"b":1,"a":2},"x"]}`)})
+	e.Reset(&Record{Value: []byte(`{"n":9007199254740993,"f":2.5,"s":"x",
+		"at":"1970-01-01T00:00:01.5Z","list":[{"b":1,"a":2},"x"]}`)})
 	got, err := n.Number(e)
 	require.NoError(t, err)
 	require.Equal(t, Num{Int: 9007199254740993}, got)
@@ -316,4 +317,35 @@ func TestNumberItemsAndTime(t *testing.T) {
 		return nil
 	}))
 	require.Equal(t, []string{`{"b":1,"a":2}`, `"x"`}, list)
+}
+
+// TestWrongTrustIsSafe: a caller that vouches for a value which is no JSON gets an error or a
+// result, never a panic.
+func TestWrongTrustIsSafe(t *testing.T) {
+	set := NewSet(&Scope{Key: Doc{Format: FormatString}, Rows: []Row{{Name: "row"}}})
+	var programs []*Program
+	for _, source := range []string{`value`, `value.a`, `value.a.b`, `row`, `row.a.b`, `[value, row]`,
+		`len(value)`, `row?.a ?? value.a`} {
+		p, issues := set.Compile(source, WantAny)
+		require.NotNil(t, p, issues)
+		programs = append(programs, p)
+	}
+	var patch Patch
+	require.NoError(t, patch.Set("a.b", Whole(programs[1])))
+	require.NoError(t, patch.Unset("c"))
+	e := set.NewEnv(EnvOptions{})
+	for _, garbage := range append(jsonSeeds, "", " ", "{", "{\"a\"", `{"a":1,"b`, `{"a":[`, "\\",
+		`{"a":{"b":1},}`, `{"a":1 "b":2}`, `[[[`, `{"a":"\`, `{"a":{"b":2}} {`, `{"a":1,`) {
+		rec := &Record{Value: []byte(garbage), ValueValid: true, RowsValid: true,
+			Headers: []record.Header{{Key: RowHeader("row"), Value: []byte(garbage)}}}
+		for _, p := range programs {
+			rec.ValueValid = true
+			e.Reset(rec)
+			_, _ = p.AppendJSON(nil, e)
+			_, _, _ = p.AppendKey(nil, e)
+		}
+		rec.ValueValid = true
+		e.Reset(rec)
+		_, _ = patch.Append(nil, e)
+	}
 }

@@ -76,8 +76,8 @@ func (n *patchNode) kid(key []byte) *patchNode {
 // Set. All expressions see the value as it was. A null value can only be unset.
 func (p *Patch) Append(dst []byte, e *Env) ([]byte, error) {
 	d := e.document(0)
-	if d.err != nil {
-		return dst, d.err
+	if err := d.complete("value"); err != nil {
+		return dst, err
 	}
 	if d.data == nil || !isObject(d.data) {
 		if p.sets == 0 {

@@ -15,7 +15,8 @@ type Record struct {
 	// WindowStart and WindowEnd are the window [start, end) in ms, in a scope with a window.
 	WindowStart, WindowEnd int64
 	// ValueValid says that Value is known to be valid JSON, so that a scan may stop early. The
-	// first Env that reads the value sets it.
+	// first Env that reads the value as JSON sets it. Where it is wrong, what is read of the
+	// value is still read safely.
 	ValueValid bool
 	// RowsValid says the same of all joined rows, which come out of a table that checked them.
 	RowsValid bool
