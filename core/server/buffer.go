@@ -7,17 +7,18 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Sizes of pooled buffers. A frame takes the smallest that holds it; a frame larger than the
-// largest grows as its bytes arrive and is left to the garbage collector.
+// Sizes of pooled buffers. A frame takes the smallest that holds it; one larger than the largest
+// is left to the garbage collector.
 const (
 	firstBufferBytes = 4 << 10  // reader of a connection that has not sent a valid request yet
 	readBufferBytes  = 64 << 10 // reader of a connection that has
-	largeBufferBytes = 4 << 20  // most that a length field alone can claim
+	claimBytes       = 4 << 20  // most that a length field alone can claim
+	largeBufferBytes = 16 << 20 // largest buffer that is kept
 )
 
 // bufferClasses are the sizes kept in pools, ascending.
 var bufferClasses = [...]int{
-	firstBufferBytes, readBufferBytes, 256 << 10, 1 << 20, largeBufferBytes,
+	firstBufferBytes, readBufferBytes, 256 << 10, 1 << 20, claimBytes, 8 << 20, largeBufferBytes,
 }
 
 var bufferPools [len(bufferClasses)]sync.Pool

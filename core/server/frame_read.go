@@ -169,9 +169,9 @@ func (f *frameReader) fill(n int) error {
 	return nil
 }
 
-// nextLarge reads a frame that does not fit in the buffer. A buffer for it is claimed only when
-// the first part of it has arrived, and one beyond largeBufferBytes when that many have, so that
-// a length field alone costs little.
+// nextLarge reads a frame that does not fit in the buffer. Memory for it is claimed in steps, each
+// when the bytes of the one before have arrived, so that a length field alone costs little. The
+// buffer is taken for more than is claimed: the system gives memory only to pages that are used.
 func (f *frameReader) nextLarge(ctx context.Context, size int) ([]byte, error) {
 	if err := f.fill(len(*f.buf)); err != nil {
 		return nil, err
@@ -182,30 +182,31 @@ func (f *frameReader) nextLarge(ctx context.Context, size int) ([]byte, error) {
 			size, limit, errFrameSize)
 	}
 	have := 0
-	for have < size {
-		room := size
-		if have == 0 {
-			room = min(size, largeBufferBytes)
+	for _, step := range [...]int{claimBytes, largeBufferBytes, size} {
+		if have == size {
+			break
 		}
+		claim := min(size, step)
 		f.memory.release(f.largeHeld)
 		var err error
-		if f.largeHeld, err = f.memory.acquire(ctx, room*cost); err != nil {
+		if f.largeHeld, err = f.memory.acquire(ctx, claim*cost); err != nil {
 			f.largeHeld = 0
 			return nil, err
 		}
-		grown := takeBuffer(room)
 		if have == 0 {
-			have = copy(*grown, (*f.buf)[f.r:f.w])
+			f.large = takeBuffer(min(size, largeBufferBytes))
+			have = copy(*f.large, (*f.buf)[f.r:f.w])
 			f.r, f.w = 0, 0
-		} else {
+		} else if claim > len(*f.large) {
+			grown := takeBuffer(size)
 			copy(*grown, (*f.large)[:have])
 			giveBuffer(f.large)
+			f.large = grown
 		}
-		f.large = grown
-		if err := f.fillLarge(have, room); err != nil {
+		if err := f.fillLarge(have, claim); err != nil {
 			return nil, err
 		}
-		have = room
+		have = claim
 	}
 	return (*f.large)[:size:size], nil
 }
