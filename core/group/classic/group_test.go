@@ -256,6 +256,23 @@ func TestGroupReplayIsEqual(t *testing.T) {
 	})
 }
 
+// Ids that are only asked for do not fill the memory.
+func TestPendingIDsAreBounded(t *testing.T) {
+	g := New("g", &Config{MaxSize: 1 << 30}, &Timers{})
+	ask := func(i int) ErrorCode {
+		var fx Effects
+		g.Join(time.Unix(0, 0), 1, &JoinRequest{
+			GroupID: "g", NewID: fmt.Sprint(i), ProtocolType: "consumer", RequireMemberID: true,
+			Protocols: []Protocol{{Name: "range"}}, SessionTimeoutMS: 1800000,
+		}, &fx)
+		return fx.Outputs[0].Value.(JoinResponse).Code
+	}
+	for i := range maxPending {
+		require.Equal(t, coordinator.CodeMemberIDRequired, ask(i))
+	}
+	require.Equal(t, coordinator.CodeGroupMaxSizeReached, ask(maxPending))
+}
+
 // The bytes are a ConsumerProtocolSubscription v1 written by hand from its schema: version, topics,
 // user data, owned partitions.
 func TestReadSubscription(t *testing.T) {

@@ -10,6 +10,10 @@ import (
 // the id fits into a record's string whatever the client calls itself.
 const maxClientIDInMemberID = 1024
 
+// maxPending bounds the ids a group has given out and that nobody has used: they cost a client
+// nothing to ask for.
+const maxPending = 10000
+
 func joinError(memberID string, code ErrorCode) JoinResponse {
 	return JoinResponse{Code: code, Generation: -1, MemberID: memberID}
 }
@@ -64,6 +68,10 @@ func (g *Group) joinUnknown(now time.Time, t coordinator.Ticket, req *JoinReques
 	newID := memberID(req.ClientID, req.NewID)
 	if !req.RequireMemberID {
 		g.addMember(now, t, newID, req, fx)
+		return
+	}
+	if len(g.pending) >= maxPending {
+		fx.reply(t, joinError("", coordinator.CodeGroupMaxSizeReached))
 		return
 	}
 	timer := &Timer{Group: g, Run: func(now time.Time, fx *Effects) {
