@@ -233,16 +233,19 @@ func (*OnError) object() (string, string) {
 // Classes are the classes of failure by_class may name.
 func Classes() []string {
 	return []string{"decode", "event_time", "expr", "key", "join_missing", "late", "plugin",
-		"plugin_crash", "sink_transient", "sink_permanent"}
+		"plugin_crash", "too_large", "overflow", "sink_transient", "sink_permanent"}
 }
 
 func (o *OnError) verify(d *decoder, _ *node) {
-	actions := []string{"dlq", "stop", "drop", "retry"}
 	for i := range o.ByClass.Entries {
 		e := &o.ByClass.Entries[i]
 		row := &field{key: "by_class", enum: Classes()}
 		d.text(new(string), &node{value: e.Key, pos: e.At}, e.Key, row)
 		if e.Value.Set {
+			actions := []string{"dlq", "stop", "drop"}
+			if e.Key == "sink_transient" { // nothing else gets better by trying again
+				actions = append(actions, "retry")
+			}
 			d.text(new(string), &node{value: e.Value.Value, pos: e.Value.Pos}, e.Value.Value,
 				&field{key: e.Key, enum: actions, later: []string{"pause"}})
 		}
