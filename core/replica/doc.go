@@ -22,7 +22,8 @@
 //
 // # Goroutines
 //
-// None. Work happens on the caller's goroutine or on the one that moved the log.
+// None of its own. Work happens on the caller's goroutine or on the one that moved the log; Apply
+// makes several logs at once with goroutines that it joins.
 //
 // # Locks
 //

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/google/uuid"
@@ -14,6 +15,9 @@ import (
 	"github.com/millstream-io/millstream/core/metadata"
 	"github.com/millstream-io/millstream/core/storage"
 )
+
+// followWorkers bounds how many logs are made at once.
+const followWorkers = 16
 
 // Options configure a Manager. Dir is required.
 type Options struct {
@@ -127,30 +131,67 @@ func (m *Manager) Apply(image *metadata.Image) error {
 		byID:   make(map[partitionID]*Partition, len(old.byID)),
 	}
 	errs := m.dropGone(old, image)
+	var work []*following
 	for topic := range image.Topics() {
 		unchanged := m.unchanged(old, image, topic)
 		for i := range topic.Partitions {
 			if !slices.Contains(topic.Partitions[i].Replicas, m.opts.NodeID) {
 				continue
 			}
-			p := old.byID[partitionID{topic.ID, int32(i)}]
-			var err error
-			if p == nil || !unchanged || p.LeaderEpoch() != topic.Partitions[i].LeaderEpoch {
-				p, err = m.follow(p, image, topic, int32(i))
-			}
-			if err != nil {
-				errs = append(errs, err)
-				m.opts.Logger.Error("partition does not follow the metadata",
-					"topic", topic.Name, "partition", i, "err", err)
-			}
-			if p != nil {
-				next.byName[p.tp] = p
-				next.byID[partitionID{topic.ID, int32(i)}] = p
-			}
+			f := &following{topic: topic, index: int32(i),
+				p: old.byID[partitionID{topic.ID, int32(i)}]}
+			work = append(work, f)
+			f.done = f.p != nil && unchanged && f.p.LeaderEpoch() == topic.Partitions[i].LeaderEpoch
+		}
+	}
+	m.followAll(image, work)
+	for _, f := range work {
+		if f.err != nil {
+			errs = append(errs, f.err)
+			m.opts.Logger.Error("partition does not follow the metadata",
+				"topic", f.topic.Name, "partition", f.index, "err", f.err)
+		}
+		if f.p != nil {
+			next.byName[f.p.tp] = f.p
+			next.byID[partitionID{f.topic.ID, f.index}] = f.p
 		}
 	}
 	m.table.Store(next)
 	return errors.Join(errs...)
+}
+
+// following is one partition on its way to what an image says.
+type following struct {
+	topic *metadata.Topic
+	index int32
+	p     *Partition // nil until its log is open
+	done  bool       // nothing to do
+	err   error
+}
+
+// followAll follows with several goroutines, which it joins: making a log is mostly waiting for the
+// disk, and a topic may have many partitions.
+func (m *Manager) followAll(image *metadata.Image, work []*following) {
+	var next atomic.Int64
+	run := func() {
+		for i := next.Add(1) - 1; i < int64(len(work)); i = next.Add(1) - 1 {
+			if f := work[i]; !f.done {
+				f.p, f.err = m.follow(f.p, image, f.topic, f.index)
+			}
+		}
+	}
+	missing := 0
+	for _, f := range work {
+		if f.p == nil {
+			missing++
+		}
+	}
+	var wg sync.WaitGroup
+	for range min(missing, followWorkers) - 1 {
+		wg.Go(run)
+	}
+	run()
+	wg.Wait()
 }
 
 // unchanged reports whether neither the topic nor the defaults of its settings have changed.

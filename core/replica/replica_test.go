@@ -465,3 +465,17 @@ func BenchmarkGroupCommit(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkCreateTopic makes topics of 50 partitions, as __consumer_offsets has, on a real disk.
+func BenchmarkCreateTopic(b *testing.B) {
+	dir, err := storage.OpenDir(b.Context(), storage.DirOptions{Path: b.TempDir()})
+	require.NoError(b, err)
+	m, err := New(Options{Dir: dir, NodeID: node})
+	require.NoError(b, err)
+	c := &cluster{t: b, dir: dir, manager: m, image: metadata.NewImage(node, nil)}
+	for i := 0; b.Loop(); i++ {
+		c.create(fmt.Sprintf("topic-%d", i), uuid.New(), 50)
+	}
+	m.Close()
+	require.NoError(b, dir.Close())
+}

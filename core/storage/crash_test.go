@@ -79,6 +79,8 @@ func (c crashPoint) check(t *testing.T) {
 		if c.created {
 			fail("the log is gone")
 		}
+		_, err := d.Create(tp0, topicA, DefaultConfig())
+		require.NoError(t, err)
 		return
 	}
 	switch end, start := l.EndOffset(), l.StartOffset(); {
@@ -95,6 +97,8 @@ func (c crashPoint) check(t *testing.T) {
 	}
 	c.checkContent(t, l)
 	end := l.EndOffset()
+	_, err = d.Create(tp0, topicA, DefaultConfig()) // also of a log that was half made
+	require.NoError(t, err)
 	_, err = l.Append(crashBatch(t, end), AppendOptions{LeaderEpoch: 99})
 	require.NoError(t, err)
 }
@@ -177,7 +181,7 @@ func crashWorkload(t *testing.T, rec *crashRecorder, fsys vfs.FS, policy FlushPo
 // TestCrashWhileTruncating cuts the power while a follower cuts its log and appends other records:
 // each offset has its old or its new record, and new ones that were synced stay.
 func TestCrashWhileTruncating(t *testing.T) {
-	rec, fsys := newCrashRecorder(4)
+	rec, fsys := newCrashRecorder(3)
 	d := mustOpen(t, fsys, "/data")
 	c := smallConfig()
 	c.SegmentBytes = 700
@@ -218,7 +222,7 @@ func TestCrashWhileTruncating(t *testing.T) {
 // TestCrashWhileRecreatingATopic cuts the power while a topic is deleted and made anew: no record
 // or offset of the old one may show up in the new one.
 func TestCrashWhileRecreatingATopic(t *testing.T) {
-	rec, fsys := newCrashRecorder(4)
+	rec, fsys := newCrashRecorder(3)
 	d := mustOpen(t, fsys, "/data")
 	c := smallConfig()
 	c.Flush = FlushAlways

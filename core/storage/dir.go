@@ -80,6 +80,7 @@ type Dir struct {
 	mu struct {
 		sync.RWMutex
 		logs     map[TopicPartition]*Log
+		busy     map[TopicPartition]chan struct{} // being created or deleted; see claim
 		closed   bool
 		removals []removal
 	}
@@ -88,8 +89,6 @@ type Dir struct {
 	// checkpointToken is held while a checkpoint file is written. It comes after all locks.
 	checkpointToken chan struct{}
 
-	// manageToken is held while a log is created or deleted. It comes before all locks.
-	manageToken chan struct{}
 	// staleLines says that the checkpoint files may have lines of deleted logs.
 	staleLines atomic.Bool
 

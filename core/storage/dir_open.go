@@ -39,10 +39,10 @@ func newDir(opts DirOptions) *Dir {
 		failedNow:       make(chan struct{}),
 		removalAdded:    make(chan struct{}, 1),
 		checkpointToken: make(chan struct{}, 1),
-		manageToken:     make(chan struct{}, 1),
 		flushWake:       make(chan struct{}, 1),
 	}
 	d.mu.logs = make(map[TopicPartition]*Log)
+	d.mu.busy = make(map[TopicPartition]chan struct{})
 	return d
 }
 
@@ -71,6 +71,7 @@ func (d *Dir) open(ctx context.Context) error {
 	}
 	d.opened.Store(true)
 	if err := d.saveCheckpoints(); err != nil {
+		d.staleLines.Store(true)
 		d.logger.Warn("checkpoints not written, a crash will make the next start slower",
 			"dir", path, "err", err)
 	}

@@ -95,6 +95,20 @@ func TestCreateAdoptsALogWithoutTopicID(t *testing.T) {
 	require.Equal(t, int64(20), l.EndOffset())
 }
 
+// A power cut during creation may leave an id that cannot be read beside an empty log.
+func TestCreateFinishesAHalfMadeLog(t *testing.T) {
+	fsys := vfs.NewMem()
+	d := mustOpen(t, fsys, "/data")
+	mustCreate(t, d, DefaultConfig())
+	require.NoError(t, d.Close())
+	editFile(t, fsys, "/data/orders-0/"+filePartitionMetadata,
+		func(b []byte) []byte { return b[:15] })
+	d = mustOpen(t, fsys, "/data")
+	l, err := d.Create(tp0, topicB, DefaultConfig())
+	require.NoError(t, err)
+	require.Equal(t, topicB, l.TopicID())
+}
+
 func TestCreateRefusesNamesThatLeaveTheDirectory(t *testing.T) {
 	d := mustOpen(t, vfs.NewMem(), "/data")
 	long := strings.Repeat("x", 250)

@@ -33,7 +33,7 @@
 //
 // # Locks
 //
-// Order: Dir.manageToken, Log.syncToken, Log.mu, segment.mu, Dir.mu, Dir.checkpointToken. The
+// Order: Dir.claim, Log.syncToken, Log.mu, segment.mu, Dir.mu, Dir.checkpointToken. The
 // tokens are channels, because they are held over I/O. Log.mu is the append lock: offsets,
 // producers, the write into the page cache. Readers take only segment.mu, for a lookup in memory.
 // Subscribers are called with no lock held.

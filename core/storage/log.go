@@ -42,6 +42,7 @@ type Log struct {
 		sync.Mutex
 		producers      producerTable
 		lastAppendTime int64 // of LogAppendTime, so that it never goes back, ms
+		epochsPending  bool  // epochs has entries that its file has not
 		untrimmed      bool  // a failed write left bytes behind the end of the active segment
 	}
 

@@ -267,26 +267,37 @@ func isNoSpace(err error) bool {
 }
 
 // AssignEpoch records that the leader of epoch writes from offset start on, which is also done
-// before a new leader has written anything (KIP-279).
+// before a new leader has written anything (KIP-279). At the end of the log it reaches the disk
+// with the first batch of the epoch: before, a restart would forget it anyway.
 func (l *Log) AssignEpoch(epoch int32, start int64) error {
 	if err := l.Err(); err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if list := l.epochs.Load().extend(epoch, start); start >= l.end.Load() {
+		l.mu.epochsPending = l.mu.epochsPending || len(list) > len(*l.epochs.Load())
+		l.epochs.Store(&list)
+		return nil
+	}
 	if err := l.assignEpochLocked(epoch, start); err != nil {
 		return fmt.Errorf("assign leader epoch %d of %s: %w", epoch, l.tp, err)
 	}
 	return nil
 }
 
+// assignEpochLocked notes, durably, that a batch of epoch begins at start.
 func (l *Log) assignEpochLocked(epoch int32, start int64) error {
 	old := *l.epochs.Load()
-	if n := len(old); n > 0 && old[n-1].epoch == epoch && start >= old[n-1].start {
-		return nil // every append but the first of a leader
+	n := len(old)
+	if n > 0 && old[n-1].epoch == epoch && start >= old[n-1].start {
+		if !l.mu.epochsPending {
+			return nil // every append but the first of a leader
+		}
+		return l.storeEpochsLocked(old)
 	}
 	list := old.assign(epoch, start)
-	if len(list) == len(old) && (len(list) == 0 || list[len(list)-1] == old[len(old)-1]) {
+	if len(list) == n && (n == 0 || list[n-1] == old[n-1]) {
 		return nil
 	}
 	return l.storeEpochsLocked(list)
@@ -299,5 +310,6 @@ func (l *Log) storeEpochsLocked(list epochList) error {
 		return l.diskError(fmt.Errorf("write %s: %w", name, err))
 	}
 	l.epochs.Store(&list)
+	l.mu.epochsPending = false
 	return nil
 }

@@ -95,11 +95,28 @@ func (l *Log) readTopicID() error {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
 	id, err := parsePartitionMetadata(data)
-	if err != nil {
+	if err != nil && l.hasRecords() {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
-	l.topicID.Store(&id)
+	if err == nil { // else its creation was not finished
+		l.topicID.Store(&id)
+	}
 	return nil
+}
+
+// hasRecords reports whether any .log file in the directory has bytes, or cannot be looked at.
+func (l *Log) hasRecords() bool {
+	entries, err := l.fsys.ReadDir(l.dir())
+	for _, e := range entries {
+		if _, suffix, ok := parseSegmentFile(e.Name()); !ok || suffix != suffixLog {
+			continue
+		}
+		info, statErr := l.fsys.Stat(filepath.Join(l.dir(), e.Name()))
+		if statErr != nil || info.Size() > 0 {
+			return true
+		}
+	}
+	return err != nil
 }
 
 func (l *Log) writeTopicID(id uuid.UUID) error {
@@ -311,16 +328,31 @@ func (l *Log) create(id uuid.UUID, now int64) error {
 	if err := l.fsys.MkdirAll(l.dir(), 0o755); err != nil {
 		return fmt.Errorf("create %s: %w", l.dir(), err)
 	}
-	if err := l.writeTopicID(id); err != nil {
-		return err
+	// Nobody knows the directory yet, so that no rename is needed.
+	name := filepath.Join(l.dir(), filePartitionMetadata)
+	if err := writeFileSynced(l.fsys, name, formatPartitionMetadata(id)); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
 	}
+	l.topicID.Store(&id)
 	s, err := createSegment(l.fsys, l.dir(), 0, now)
 	if err != nil {
 		return err
 	}
 	l.segments.Store(&[]*segment{s})
 	if err := l.fsys.SyncDir(l.dir()); err != nil {
-		return errors.Join(fmt.Errorf("sync %s: %w", l.dir(), err), s.closeFiles())
+		return fmt.Errorf("sync %s: %w", l.dir(), err)
 	}
 	return nil
+}
+
+func writeFileSynced(fsys vfs.FS, name string, data []byte) error {
+	f, err := fsys.OpenFile(name, vfs.WriteOnly|vfs.Create|vfs.Truncate, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }
