@@ -53,7 +53,7 @@ type Broker struct {
 	failed chan struct{}
 }
 
-// Addr returns the address of the Kafka listener, host:port, as clients reach it.
+// Addr returns the address that the Kafka listener listens on, host:port.
 func (b *Broker) Addr() string { return b.listener.Addr().String() }
 
 // HTTPAddr returns the address of the HTTP endpoints, "" if there are none.
@@ -141,14 +141,14 @@ func (b *Broker) close(ctx context.Context) error {
 		errs = append(errs, b.admin.Close(ctx))
 	}
 	closeListener(b.httpListener)
+	if b.controller != nil {
+		errs = append(errs, b.controller.Close())
+	}
 	if b.follow != nil {
-		b.follow.close()
+		b.follow.close() // nobody calls it any more
 	}
 	if b.replicas != nil {
 		b.replicas.Close()
-	}
-	if b.controller != nil {
-		errs = append(errs, b.controller.Close())
 	}
 	b.stop()
 	b.background.Wait()

@@ -36,6 +36,7 @@ func (f *follower) start() error {
 	return f.first
 }
 
+// close ends forget. The controller is closed already.
 func (f *follower) close() {
 	f.cancel()
 	close(f.deleted)

@@ -3,7 +3,9 @@ package coretest_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -74,4 +76,35 @@ func TestProduceAndConsume(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestInABubble: the whole broker runs under a test's clock. Ten minutes without a request end a
+// connection, and no time passes meanwhile.
+func TestInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := coretest.Start(t, coretest.Options{})
+		start := time.Now()
+		conn, err := c.Dialer()(context.Background(), "tcp", c.Addr())
+		require.NoError(t, err)
+		_, err = conn.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+		require.GreaterOrEqual(t, time.Since(start), 9*time.Minute)
+		require.NoError(t, conn.Close())
+		c.Stop()
+	})
+}
+
+func TestCrashKeepsWhatWasAcknowledged(t *testing.T) {
+	c := coretest.Start(t, coretest.Options{})
+	ctx := timeout(t)
+	_, err := kadm.NewClient(client(t, c)).CreateTopic(ctx, 1, 1, nil, "t")
+	require.NoError(t, err)
+	for round := range 3 {
+		produce(ctx, t, client(t, c), "t", 100*round, 100*round+100)
+		c.Crash()
+		for i, r := range consume(ctx, t, c, "t", 100*round+100) {
+			require.Equal(t, fmt.Sprintf("v%d", i), string(r.Value))
+		}
+	}
+	require.Contains(t, c.Log(), "broker is ready")
 }

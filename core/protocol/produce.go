@@ -45,7 +45,7 @@ const reusableElements = 4096
 func (p *ProduceRequest) Decode(version int16, body []byte) error {
 	flexible := version >= 9
 	r := Reader{Src: body}
-	p.reset()
+	p.Reset()
 	p.TransactionalID = r.NullableString(flexible)
 	p.Acks = r.Int16()
 	p.TimeoutMillis = r.Int32()
@@ -102,9 +102,9 @@ func (p *ProduceRequest) decodeTopic(r *Reader, version int16, flexible bool) {
 	p.Topics = append(p.Topics, t)
 }
 
-// reset empties p, keeping its slices unless they have grown beyond what is worth keeping. The
+// Reset empties p, keeping its slices unless they have grown beyond what is worth keeping. The
 // elements are cleared so that a pooled request holds no frame alive.
-func (p *ProduceRequest) reset() {
+func (p *ProduceRequest) Reset() {
 	topics, parts := p.Topics, p.Partitions
 	clear(topics)
 	clear(parts)

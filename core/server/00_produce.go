@@ -345,6 +345,7 @@ func (op *produceOp) recycle() {
 	clear(op.waits)
 	op.topics, op.results, op.waits = op.topics[:0], op.results[:0], op.waits[:0]
 	op.c, op.slot = nil, nil
+	op.req.Reset()
 	op.pending.Store(0)
 	op.ended.Store(false)
 	if cap(op.results) <= maxPooledPartitions {

@@ -99,7 +99,12 @@ func firstError(errs ...error) error {
 	return nil
 }
 
+// leastTimeoutMillis is what a request gets that asks for no time at all: Kafka answers it at once
+// and goes on, here it would be given up.
+const leastTimeoutMillis = 1000
+
 // requestTimeout bounds a request by the time that its client gives it.
 func requestTimeout(ctx context.Context, millis int32) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, time.Duration(max(millis, 0))*time.Millisecond)
+	span := time.Duration(max(millis, leastTimeoutMillis)) * time.Millisecond
+	return context.WithTimeout(ctx, span)
 }
