@@ -8,9 +8,11 @@
 //
 // # Invariants
 //
-// A connector imports the SDK and nothing of the host. Its source is named like it, and so is its sink.
+// A connector imports the SDK and nothing of the host. Its source is named like it, and so is
+// its sink.
 //
 // # Files
 //
-// builtin.go; file, generate and stdout are the connectors. DESIGN.md says how each keeps its promise.
+// builtin.go; file, generate and stdout are the connectors. DESIGN.md says how each keeps its
+// promise.
 package connectors

@@ -8,8 +8,8 @@
 //
 // # Invariants
 //
-// A plugin can end, hang or answer nonsense at any moment: the host loses no record, keeps the order,
-// and says which plugin it was.
+// A plugin can end, hang or answer nonsense at any moment: the host loses no record, keeps the
+// order, and says which plugin it was.
 //
 // # Files
 //

@@ -22,12 +22,12 @@ type SourceConfig struct {
 	Format string `json:"format" enum:"ndjson,csv,lines" doc:"by the file's extension when not given"`
 	Follow bool   `json:"follow" default:"false" doc:"wait for more at the end of the file"`
 
-	Poll       time.Duration `json:"poll" default:"200ms" min:"10ms" max:"1m" doc:"how often to look for more"`
-	EmptyLines string        `json:"empty_lines" enum:"error,skip" default:"error" doc:"in ndjson and csv"`
-	MaxLine    int           `json:"max_line_bytes" default:"16777216" min:"16" max:"33554432" doc:"longer lines are errors"`
+	Poll       time.Duration `json:"poll" default:"200ms" min:"10ms" max:"1m" doc:"pause between looks"`
+	EmptyLines string        `json:"empty_lines" enum:"error,skip" default:"error"`
+	MaxLine    int           `json:"max_line_bytes" default:"16777216" min:"16" max:"33554432"`
 
 	Delimiter string            `json:"delimiter" default:"," min:"1" max:"1" doc:"csv: between fields"`
-	Types     map[string]string `json:"types" doc:"csv: column to string, number or bool; string when not given"`
+	Types     map[string]string `json:"types" doc:"csv: column to string, number or bool"`
 }
 
 // Validate checks what needs several fields at once.
@@ -56,7 +56,7 @@ func (c *SourceConfig) format() string {
 
 // SinkConfig configures the sink.
 type SinkConfig struct {
-	Path    string   `json:"path" required:"true" min:"1" doc:"file to append to; made when it is not there"`
+	Path    string   `json:"path" required:"true" min:"1" doc:"file to append to"`
 	Format  string   `json:"format" enum:"ndjson,csv" doc:"by the file's extension when not given"`
 	Columns []string `json:"columns" doc:"csv: those of the first record when not given"`
 }

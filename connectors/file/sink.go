@@ -71,7 +71,8 @@ func (s *sink) compare(ctx sdk.Ctx, committed sdk.Offsets, fresh bool) error {
 				"file", s.config.Path, "topic", tp.Topic, "partition", tp.Partition, "before", offset)
 		case has < offset:
 			return fmt.Errorf("%s ends at offset %d of %s/%d, but up to %d was acknowledged: "+
-				"an older copy of the file was put in its place", s.config.Path, has, tp.Topic, tp.Partition, offset)
+				"an older copy of the file was put in its place",
+				s.config.Path, has, tp.Topic, tp.Partition, offset)
 		}
 	}
 	return nil

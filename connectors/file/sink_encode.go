@@ -83,8 +83,8 @@ func (c *csv) record(dst []byte, r *sdk.Record) ([]byte, error) {
 	return appendCSV(dst, row), nil
 }
 
-// members reads a JSON object into names and values: strings as they are, null as nothing, all else as
-// JSON.
+// members reads a JSON object into names and values: strings as they are, null as nothing, all
+// else as JSON.
 func members(value []byte) (names, values []string, err error) {
 	d := json.NewDecoder(bytes.NewReader(value))
 	t, err := d.Token()

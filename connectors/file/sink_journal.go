@@ -26,10 +26,11 @@ import (
 //  2. append the bytes to the file, fsync it
 //  3. acknowledge
 //
-// After a crash the last entry decides. If the file has exactly To bytes and those of the range have
-// the CRC, the write is complete. If the file ends inside the range, or the bytes are others, the write
-// is torn: the file is cut back to From, and the entry is dropped; what it held was not acknowledged
-// and comes again. Anything else was done by someone else, and is refused.
+// After a crash the last entry decides. If the file has exactly To bytes and those of the range
+// have the CRC, the write is complete. If the file ends inside the range, or the bytes are
+// others, the write is torn: the file is cut back to From, and the entry is dropped; what it
+// held was not acknowledged and comes again. Anything else was done by someone else, and is
+// refused.
 type journal struct {
 	path    string
 	f       *os.File
@@ -149,7 +150,8 @@ func (j *journal) next(tp sdk.TopicPartition) (int64, bool) {
 	return 0, false
 }
 
-// reconcile brings f to the last complete state and returns how many bytes of a torn write it cut off.
+// reconcile brings f to the last complete state and returns how many bytes of a torn write it
+// cut off.
 func (j *journal) reconcile(f *os.File, path string) (dropped int64, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -195,7 +197,8 @@ func (j *journal) rollBack(f *os.File, path string, altered func(string) error) 
 			return err
 		}
 		if sum != before.CRC || before.To != e.From {
-			return altered(fmt.Sprintf("bytes %d to %d are not those that were written", before.From, before.To))
+			return altered(fmt.Sprintf("bytes %d to %d are not those that were written", before.From,
+				before.To))
 		}
 	}
 	if err := errors.Join(f.Truncate(e.From), f.Sync()); err != nil {

@@ -65,7 +65,8 @@ func TestSinkCSV(t *testing.T) {
 		`{"state":"MS","n":3,"note":"a, \"b\"\nc"}`, `{"n":1.50,"state":null}`, `{"x":1}`, `[1]`))
 	require.NoError(t, err)
 	require.Len(t, errs, 2)
-	require.Contains(t, errs[0].Message, `no column for member "x" (1); the columns are: state, n, note`)
+	require.Contains(t, errs[0].Message,
+		`no column for member "x" (1); the columns are: state, n, note`)
 	require.Contains(t, errs[1].Message, "the value is not a JSON object")
 	requireFile(t, path, "state,n,note\nMS,3,\"a, \"\"b\"\"\nc\"\n,1.50,\n")
 	requirePut(t, path, batch(4, `{"note":"later","state":"AK"}`)) // the header is remembered
@@ -133,7 +134,10 @@ func TestSinkRefusesAnAlteredFile(t *testing.T) {
 		"edited": {func(t *testing.T, path string) {
 			require.NoError(t, os.WriteFile(path, []byte("7\n8\n"), 0o644))
 		}, "bytes 0 to 2 are not those that were written"},
-		"without journal": {func(t *testing.T, path string) { require.NoError(t, os.Remove(journalOf(path))) },
+		"without journal": {func(t *testing.T, path string) {
+			require.NoError(t,
+				os.Remove(journalOf(path)))
+		},
 			"it has 4 bytes and no journal"},
 	}
 	for name, c := range cases {

@@ -22,7 +22,8 @@ const (
 	HeaderLine = "ms-source-line"
 )
 
-// csvLines and csvBytes are the most one csv record may span before its first line counts as broken.
+// csvLines and csvBytes are the most one csv record may span before its first line counts as
+// broken.
 const (
 	csvLines = 1000
 	csvBytes = 1 << 20
@@ -342,8 +343,8 @@ func (s *source) addCSV(out *sdk.Out[Position]) error {
 	return nil
 }
 
-// csvRecord reads the lines of one record. Without read there was no whole one: err is io.EOF or that
-// of the file. With read, err says why they are not a record.
+// csvRecord reads the lines of one record. Without read there was no whole one: err is io.EOF
+// or that of the file. With read, err says why they are not a record.
 func (s *source) csvRecord(last bool) (fields []string, read []line, err error) {
 	delimiter := s.config.Delimiter[0]
 	var text []byte

@@ -12,8 +12,8 @@ import (
 // errQuote says that a quoted field does not end where the record does.
 var errQuote = errors.New("a quoted field has no end")
 
-// csvFields splits the text of one record (RFC 4180) into fields. errQuote means that more lines may
-// complete it.
+// csvFields splits the text of one record (RFC 4180) into fields. errQuote means that more
+// lines may complete it.
 func csvFields(text []byte, delimiter byte, fields []string) ([]string, error) {
 	fields = fields[:0]
 	for {
@@ -96,7 +96,8 @@ func newColumns(header []string, types map[string]string) (*columns, error) {
 	}
 	for name := range types {
 		if !seen[name] {
-			return nil, fmt.Errorf("types: the header has no column %q; it has: %s", name, strings.Join(header, ", "))
+			return nil, fmt.Errorf("types: the header has no column %q; it has: %s", name,
+				strings.Join(header, ", "))
 		}
 	}
 	return c, nil

@@ -97,9 +97,11 @@ func TestSourceLongLine(t *testing.T) {
 	got := read(t, path, `,"max_line_bytes":200000`)
 	require.Equal(t, []string{
 		"1 a",
-		`2! "` + x[:40] + `" :2: line of 307200 bytes is longer than max_line_bytes 200000; the rest is left out`,
+		`2! "` + x[:40] +
+			`" :2: line of 307200 bytes is longer than max_line_bytes 200000; the rest is left out`,
 		"3 b",
-		`4! "` + x[:40] + `" :4: line of 307201 bytes is longer than max_line_bytes 200000; the rest is left out`,
+		`4! "` + x[:40] +
+			`" :4: line of 307201 bytes is longer than max_line_bytes 200000; the rest is left out`,
 	}, lines(got))
 	require.Len(t, got.Records[1].Value, 200000)
 }
@@ -247,10 +249,11 @@ func TestSourceConfigFaults(t *testing.T) {
 		`{"path":""}`:                   "/path: the length 0 is below the minimum 1",
 		`{"path":"a","format":"x"}`:     `/format: "x" is not one of ndjson, csv, lines`,
 		`{"path":"a.gz","follow":true}`: "/follow: a .gz file cannot be followed",
-		`{"path":"a.csv","types":{"a":"integer"}}`: `/types/a: "integer" is not one of string, number, bool`,
-		`{"path":"a.txt","types":{"a":"number"}}`:  "/types: only csv has columns",
-		`{"path":"a","poll":"1ms"}`:                "/poll: 1ms is below the minimum 10ms",
-		`{"path":"a","folow":true}`:                `/folow: unknown field "folow"`,
+		`{"path":"a.csv","types":{"a":"integer"}}`: "/types/a: " +
+			`"integer" is not one of string, number, bool`,
+		`{"path":"a.txt","types":{"a":"number"}}`: "/types: only csv has columns",
+		`{"path":"a","poll":"1ms"}`:               "/poll: 1ms is below the minimum 10ms",
+		`{"path":"a","folow":true}`:               `/folow: unknown field "folow"`,
 	} {
 		found := part.Check([]byte(config))
 		require.NotEmpty(t, found, config)
@@ -331,7 +334,8 @@ func TestSourceFollowsThroughRotationWhileDown(t *testing.T) {
 func TestSourceSuite(t *testing.T) {
 	var text strings.Builder
 	for i := range 4321 {
-		fmt.Fprintf(&text, "%s\n", must(json.Marshal(map[string]any{"i": i, "pad": strings.Repeat("p", i%300)})))
+		fmt.Fprintf(&text, "%s\n", must(json.Marshal(map[string]any{"i": i, "pad": strings.Repeat("p",
+			i%300)})))
 		if i%777 == 0 {
 			text.WriteString("broken\n")
 		}
@@ -359,7 +363,8 @@ func BenchmarkSource(b *testing.B) {
 	p := plugintest.Start(b, nil, ptr(plugintest.Self(b, "plugin")))
 	b.SetBytes(int64(text.Len()))
 	for b.Loop() {
-		src, err := p.Source(b.Context(), host.SourceOptions{Part: "source", Config: []byte(config(path, ""))})
+		src, err := p.Source(b.Context(), host.SourceOptions{Part: "source", Config: []byte(config(path,
+			""))})
 		require.NoError(b, err)
 		n := 0
 		for n < 100_000 {

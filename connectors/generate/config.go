@@ -13,16 +13,18 @@ import (
 type Config struct {
 	Seed   int64         `json:"seed" default:"1" doc:"another seed, other records"`
 	Count  int64         `json:"count" default:"0" min:"0" doc:"how many records; 0 is without end"`
-	Rate   float64       `json:"rate" default:"0" min:"0" doc:"records a second; 0 is as fast as they are taken"`
-	Start  string        `json:"start" default:"2026-01-01T00:00:00Z" doc:"time of the first record, RFC 3339"`
+	Rate   float64       `json:"rate" default:"0" min:"0" doc:"records a second; 0 is no limit"`
+	Start  string        `json:"start" default:"2026-01-01T00:00:00Z" doc:"time of record 0"`
 	Step   time.Duration `json:"step" default:"1s" min:"0s" doc:"time from one record to the next"`
 	Fields []Field       `json:"fields" doc:"members of the value; an id and a time when not given"`
 }
 
 // Field says how one member of the value is made.
 type Field struct {
-	Name   string   `json:"name" required:"true" min:"1" doc:"name of the member"`
-	Type   string   `json:"type" required:"true" enum:"sequence,int,float,bool,string,uuid,time,choice,const"`
+	Name string `json:"name" required:"true" min:"1" doc:"name of the member"`
+
+	Type string `json:"type" required:"1" enum:"sequence,int,float,bool,string,uuid,time,choice,const"`
+
 	Min    float64  `json:"min" default:"0" doc:"int, float: least value"`
 	Max    float64  `json:"max" default:"100" doc:"int, float: greatest value"`
 	Length int      `json:"length" default:"8" min:"0" max:"1048576" doc:"string: number of letters"`

@@ -2,8 +2,9 @@
 //
 // # Invariants
 //
-// Record n is a pure function of the configuration and n: the same seed gives the same bytes, from any
-// position, on any machine. The wall clock decides only when a record comes, never what it is.
+// Record n is a pure function of the configuration and n: the same seed gives the same bytes,
+// from any position, on any machine. The wall clock decides only when a record comes, never
+// what it is.
 //
 // # Files
 //

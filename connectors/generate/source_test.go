@@ -88,24 +88,46 @@ func TestSourceKeepsItsRate(t *testing.T) {
 }
 
 func TestSourceConfigFaults(t *testing.T) {
-	for config, want := range map[string]string{
-		`{"start":"yesterday"}`:                                              `/start: "yesterday" is not an RFC 3339 time`,
-		`{"count":-1}`:                                                       "/count: -1 is below the minimum 0",
-		`{"fields":[{"name":"a","type":"integer"}]}`:                         `/fields/0/type: "integer" is not one of`,
-		`{"fields":[{"type":"int"}]}`:                                        "/fields/0/name: is required",
-		`{"fields":[{"name":"a","type":"choice"}]}`:                          "/fields/0/values: is required for choice",
-		`{"fields":[{"name":"a","type":"int","min":9,"max":1}]}`:             "/fields/0/max: 1 is below min 9",
-		`{"fields":[{"name":"a","type":"bool"},{"name":"a","type":"bool"}]}`: `/fields/1/name: field "a" is there twice`,
+	for _, c := range []struct{ config, want string }{
+		{
+			`{"start":"yesterday"}`,
+			`/start: "yesterday" is not an RFC 3339 time`,
+		},
+		{
+			`{"count":-1}`,
+			"/count: -1 is below the minimum 0",
+		},
+		{
+			`{"fields":[{"name":"a","type":"integer"}]}`,
+			`/fields/0/type: "integer" is not one of`,
+		},
+		{
+			`{"fields":[{"type":"int"}]}`,
+			"/fields/0/name: is required",
+		},
+		{
+			`{"fields":[{"name":"a","type":"choice"}]}`,
+			"/fields/0/values: is required for choice",
+		},
+		{
+			`{"fields":[{"name":"a","type":"int","min":9,"max":1}]}`,
+			"/fields/0/max: 1 is below min 9",
+		},
+		{
+			`{"fields":[{"name":"a","type":"bool"},{"name":"a","type":"bool"}]}`,
+			`/fields/1/name: field "a" is there twice`,
+		},
 	} {
-		found := generate.Plugin().Parts[0].Check([]byte(config))
-		require.NotEmpty(t, found, config)
-		require.Contains(t, found[0].Pointer+": "+found[0].Message, want)
+		found := generate.Plugin().Parts[0].Check([]byte(c.config))
+		require.NotEmpty(t, found, c.config)
+		require.Contains(t, found[0].Pointer+": "+found[0].Message, c.want)
 	}
 }
 
 func TestSourceSuite(t *testing.T) {
 	plugintest.TestSource(t, plugintest.Source{Common: plugintest.Common{
-		Command: plugintest.Self(t, "plugin"), Part: "source", Config: fmt.Sprintf(`{"count":5000,%s}`, allFields),
+		Command: plugintest.Self(t, "plugin"), Part: "source", Config: fmt.Sprintf(`{"count":5000,%s}`,
+			allFields),
 		BadConfig: `{"rate":-1}`, BadPointer: "/rate",
 	}})
 }

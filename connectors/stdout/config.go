@@ -4,7 +4,7 @@ import "github.com/millstream-io/millstream/plugins/sdk"
 
 // Config configures the sink.
 type Config struct {
-	Format string `json:"format" enum:"value,record" default:"value" doc:"the value alone, or with key, place and time"`
+	Format string `json:"format" enum:"value,record" default:"value" doc:"value alone, or all of it"`
 }
 
 // Plugin is the connector.

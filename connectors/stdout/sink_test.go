@@ -45,7 +45,9 @@ func TestSinkPrintsValues(t *testing.T) {
 }
 
 func TestSinkPrintsRecords(t *testing.T) {
-	require.Equal(t, `{"topic":"test","partition":0,"offset":0,"timestamp":"2023-11-14T22:13:20.123Z","key":"k1","value":{"a":"<b>"}}
+	require.Equal(t,
+		`{"topic":"test","partition":0,"offset":0,"timestamp":"2023-11-14T22:13:20.123Z",`+
+			`"key":"k1","value":{"a":"<b>"}}
 {"topic":"test","partition":0,"offset":1,"key":null,"value":"plain <text>"}
 {"topic":"test","partition":0,"offset":2,"key":null,"value":{"a":1}}
 {"topic":"test","partition":0,"offset":3,"key":null,"value":"//4="}

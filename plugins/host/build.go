@@ -41,9 +41,9 @@ type manifest struct {
 	SHA256 string
 }
 
-// Build compiles the Go program in dir into the cache and returns the binary. Sources that did not
-// change since the last build are not built again; finding that out takes a few milliseconds. Errors
-// of the compiler are a *BuildError with file and line.
+// Build compiles the Go program in dir into the cache and returns the binary. Sources that did
+// not change since the last build are not built again; finding that out takes a few
+// milliseconds. Errors of the compiler are a *BuildError with file and line.
 func Build(ctx context.Context, dir string, o BuildOptions) (Binary, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -64,7 +64,8 @@ func Build(ctx context.Context, dir string, o BuildOptions) (Binary, error) {
 	}
 	b := builder{dir: dir, cache: o.CacheDir}
 	if b.goTool, err = exec.LookPath(o.Go); err != nil {
-		return Binary{}, fmt.Errorf("build plugin in %s: the go command is not in PATH; install Go or use a built plugin", dir)
+		return Binary{}, fmt.Errorf("build plugin in %s: the go command is not in PATH; "+
+			"install Go or use a built plugin", dir)
 	}
 	sum := sha256.Sum256([]byte(dir))
 	b.manifest = filepath.Join(o.CacheDir, "manifest", hex.EncodeToString(sum[:8])+".json")
@@ -103,7 +104,8 @@ func (b *builder) key(m *manifest) (string, error) {
 		return "", err
 	}
 	fmt.Fprintf(h, "go %s %d %d\n", b.goTool, tool.Size(), tool.ModTime().UnixNano())
-	for _, k := range []string{"GOFLAGS", "GOOS", "GOARCH", "GOAMD64", "CGO_ENABLED", "GOEXPERIMENT", "GOTOOLCHAIN", "GOWORK"} {
+	for _, k := range []string{"GOFLAGS", "GOOS", "GOARCH", "GOAMD64", "CGO_ENABLED",
+		"GOEXPERIMENT", "GOTOOLCHAIN", "GOWORK"} {
 		fmt.Fprintf(h, "%s=%s\n", k, os.Getenv(k))
 	}
 	add := func(path string) error {
@@ -191,7 +193,8 @@ func (b *builder) remember(m *manifest) error {
 // list asks the go command what the program is made of, but for the module cache and the Go tree,
 // which go.sum and the go command stand for.
 func (b *builder) list(ctx context.Context) (*manifest, error) {
-	out, err := b.run(ctx, "list", "-deps", "-e", "-json=Dir,Name,Standard,Module,EmbedFiles,DepOnly", ".")
+	out, err := b.run(ctx, "list", "-deps", "-e",
+		"-json=Dir,Name,Standard,Module,EmbedFiles,DepOnly", ".")
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +215,8 @@ func (b *builder) list(ctx context.Context) (*manifest, error) {
 			return nil, fmt.Errorf("list the packages of plugin in %s: %w", b.dir, err)
 		}
 		if !p.DepOnly && p.Name != "" && p.Name != "main" {
-			return nil, fmt.Errorf("build plugin in %s: package %s is not a program; a plugin is package main", b.dir, p.Name)
+			return nil, fmt.Errorf("build plugin in %s: package %s is not a program; "+
+				"a plugin is package main", b.dir, p.Name)
 		}
 		local := p.Module == nil || p.Module.Main || p.Module.Version == "" ||
 			p.Module.Replace != nil && p.Module.Replace.Version == ""

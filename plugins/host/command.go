@@ -23,19 +23,30 @@ type Command struct {
 	// SHA256 is the checksum the binary must have, in hex; "" = not checked. On Linux the bytes that
 	// were checked are the bytes that run.
 	SHA256 string
+
+	name string // what the process list shows; "" = Path
 }
 
-// Self is the command that starts this very binary, for connectors that are compiled in. args lead to
-// the call of sdk.ServeBuiltin.
+// shown is the name of the binary for people.
+func (c Command) shown() string {
+	if c.name != "" {
+		return c.name
+	}
+	return c.Path
+}
+
+// Self is the command that starts this very binary, for connectors that are compiled in. args
+// lead to the call of sdk.ServeBuiltin.
 func Self(args ...string) (Command, error) {
 	path, err := os.Executable()
 	if err != nil {
 		return Command{}, fmt.Errorf("find the running binary: %w", err)
 	}
+	c := Command{Path: path, Args: args, name: path}
 	if runtime.GOOS == "linux" {
-		path = "/proc/self/exe" // the running one, even when the file was replaced
+		c.Path = "/proc/self/exe" // the running one, even when the file was replaced
 	}
-	return Command{Path: path, Args: args}, nil
+	return c, nil
 }
 
 // passedEnv are the variables of the host a plugin gets.

@@ -107,7 +107,8 @@ func signal(c chan struct{}) {
 }
 
 // submit queues one frame. It waits while the queue is full.
-func (e *exchange) submit(ctx context.Context, frame []byte, records int, next []TopicOffset) (*call, error) {
+func (e *exchange) submit(ctx context.Context, frame []byte, records int,
+	next []TopicOffset) (*call, error) {
 	c := &call{frame: frame, records: records, next: next, done: make(chan struct{})}
 	for {
 		e.mu.Lock()

@@ -1,7 +1,6 @@
 package host_test
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -39,15 +38,4 @@ func buildPlugin(t testing.TB, name string) string {
 	require.NoError(t, err, string(out))
 	built.bins[name] = bin
 	return bin
-}
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "hosttest")
-	if err != nil {
-		panic(err)
-	}
-	built.dir, built.bins = dir, map[string]string{}
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
 }

@@ -50,7 +50,7 @@ func (l *launcher) launch(ctx context.Context) (*instance, error) {
 // fault makes the error of a start.
 func (l *launcher) fault(reason string) error {
 	return &StartError{
-		Plugin: l.options.Name, Path: l.options.Command.Path, Reason: reason, Output: l.log.last(),
+		Plugin: l.options.Name, Path: l.options.Command.shown(), Reason: reason, Output: l.log.last(),
 	}
 }
 
@@ -141,7 +141,8 @@ func (l *launcher) connect(ctx context.Context, client *plugin.Client, in *insta
 func checkSpec(s *pluginpb.SpecResponse) error {
 	const v = pluginpb.ProtocolVersion
 	if s.ProtocolMin > v || s.ProtocolMax < v {
-		return fmt.Errorf("it speaks protocol %d to %d, this host %d: rebuild it with the SDK of this release",
+		return fmt.Errorf("it speaks protocol %d to %d, this host %d: "+
+			"rebuild it with the SDK of this release",
 			s.ProtocolMin, s.ProtocolMax, v)
 	}
 	return nil
@@ -156,19 +157,22 @@ func (l *launcher) startReason(ctx context.Context, proc *process, err error) st
 		return "cannot be started: " + err.Error()
 	}
 	text, _, _ := strings.Cut(err.Error(), "\n")
-	exited := proc.endedItself()
 	switch {
 	case status.Code(err) == codes.Unimplemented:
 		return "is a go-plugin, but not a Millstream plugin"
 	case strings.Contains(text, "timeout while waiting"):
-		return fmt.Sprintf("printed no handshake within %s; a plugin's main calls sdk.Map, sdk.Serve or the like",
+		return fmt.Sprintf("printed no handshake within %s; "+
+			"a plugin's main calls sdk.Map, sdk.Serve or the like",
 			l.options.StartTimeout)
 	case strings.Contains(text, "incompatible API version"):
 		return "speaks another protocol version (" + text + "); rebuild it with the SDK of this release"
-	case exited && proc.firstLine == "":
+	case strings.Contains(text, "it speaks protocol"):
+		return text
+	case proc.endedItself() && proc.firstLine == "":
 		return "is not a plugin: it ended (" + proc.exitText() + ") before the handshake"
 	case strings.Contains(text, "Unrecognized remote plugin message"), strings.Contains(text, "core"):
-		return fmt.Sprintf("is not a plugin: it printed %q instead of the handshake", cut(proc.firstLine, 200))
+		return fmt.Sprintf("is not a plugin: it printed %q instead of the handshake",
+			cut(proc.firstLine, 200))
 	}
 	return text
 }
@@ -200,6 +204,7 @@ func (dispenser) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error {
 	return errors.New("the host serves no plugins")
 }
 
-func (dispenser) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, c *grpc.ClientConn) (any, error) {
+func (dispenser) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, c *grpc.ClientConn) (any,
+	error) {
 	return pluginpb.NewPluginClient(c), nil
 }

@@ -14,8 +14,8 @@ import (
 // isolationCrashes bounds the processes one batch may cost: ten find one record in a thousand.
 const isolationCrashes = 200
 
-// solo runs pieces of one call on a process of its own, one at a time, so that a crash can only be the
-// fault of what was sent.
+// solo runs pieces of one call on a process of its own, one at a time, so that a crash can only
+// be the fault of what was sent.
 type solo struct {
 	e        *exchange
 	launcher *launcher
@@ -130,7 +130,8 @@ func (s *solo) connect() error {
 	}
 	open := s.e.open()
 	open.Part, open.Task = s.e.part, s.e.task
-	open.Credit = &pluginpb.Credit{Frames: pluginpb.DefaultCreditFrames, Bytes: pluginpb.DefaultCreditBytes}
+	open.Credit = &pluginpb.Credit{Frames: pluginpb.DefaultCreditFrames,
+		Bytes: pluginpb.DefaultCreditBytes}
 	_ = s.stream.Send(&pluginpb.ToPlugin{Msg: &pluginpb.ToPlugin_Open{Open: open}}) // Recv tells
 	return nil
 }

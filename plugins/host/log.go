@@ -24,8 +24,8 @@ const (
 	errorTailLines = 12 // shown in one error message
 )
 
-// pluginLog is where the output of one plugin goes: into the host's logger, bounded in rate and size,
-// and the last lines are kept for error messages.
+// pluginLog is where the output of one plugin goes: into the host's logger, bounded in rate and
+// size, and the last lines are kept for error messages.
 type pluginLog struct {
 	logger *slog.Logger
 	mu     struct {
@@ -206,8 +206,8 @@ func slogLevel(l hclog.Level) slog.Level {
 	return slog.LevelDebug
 }
 
-// hclogSink sends what go-plugin itself logs to the host's logger, for debugging only: what matters of
-// it is reported by this package.
+// hclogSink sends what go-plugin itself logs to the host's logger, for debugging only: what
+// matters of it is reported by this package.
 type hclogSink struct{ log *pluginLog }
 
 func (s hclogSink) Accept(_ string, level hclog.Level, msg string, args ...any) {

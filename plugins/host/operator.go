@@ -52,9 +52,9 @@ func (p *Plugin) begin(ctx context.Context, c interface{ Close() error }, e *exc
 	return nil
 }
 
-// Process runs a batch and waits for its results: for each input its outputs or its error. An error of
-// Process itself is final for the operator, but for the end of ctx. The plugin sees the batch in
-// frames of at most 1000 records; batch may be reused when Process returns.
+// Process runs a batch and waits for its results: for each input its outputs or its error. An
+// error of Process itself is final for the operator, but for the end of ctx. The plugin sees
+// the batch in frames of at most 1000 records; batch may be reused when Process returns.
 func (o *Operator) Process(ctx context.Context, batch []Record) (*Results, error) {
 	p, err := o.Submit(ctx, batch)
 	if err != nil {
@@ -88,7 +88,8 @@ type part struct {
 }
 
 // submitBatch queues a batch in frames. next says how far a frame of a sink goes.
-func (e *exchange) submitBatch(ctx context.Context, batch []Record, next func([]Record) []TopicOffset) (*Pending, error) {
+func (e *exchange) submitBatch(ctx context.Context, batch []Record,
+	next func([]Record) []TopicOffset) (*Pending, error) {
 	p := &Pending{ex: e}
 	for len(batch) > 0 {
 		n, size := 0, pluginpb.FrameHeaderBytes

@@ -253,7 +253,8 @@ func TestOperatorFatal(t *testing.T) {
 
 func TestOperatorRefusesConfigAndPart(t *testing.T) {
 	p := startFaulty(t, host.Options{})
-	_, err := p.Operator(t.Context(), host.OperatorOptions{Part: "op", Config: []byte(`{"fault":"fatel"}`)})
+	_, err := p.Operator(t.Context(), host.OperatorOptions{Part: "op",
+		Config: []byte(`{"fault":"fatel"}`)})
 	require.ErrorIs(t, err, host.ErrFailed)
 	require.ErrorContains(t, err, `config /fault: "fatel" is not one of`)
 	_, err = p.Operator(t.Context(), host.OperatorOptions{Part: "nope"})

@@ -80,8 +80,8 @@ type crash struct {
 	of *instance
 }
 
-// Start launches the plugin and waits until it answered the handshake and told its Spec. The error is
-// a *StartError or ErrChecksum. ctx bounds the start only.
+// Start launches the plugin and waits until it answered the handshake and told its Spec. The
+// error is a *StartError or ErrChecksum. ctx bounds the start only.
 func Start(ctx context.Context, o Options) (*Plugin, error) {
 	o = o.withDefaults()
 	log := newPluginLog(o.Logger)
@@ -130,8 +130,10 @@ func (p *Plugin) Err() error {
 	return p.mu.err
 }
 
-// Validate checks a configuration, given as JSON, of a part. An empty part is the only one there is.
-func (p *Plugin) Validate(ctx context.Context, part string, config []byte) ([]sdk.Diagnostic, error) {
+// Validate checks a configuration, given as JSON, of a part. An empty part is the only one
+// there is.
+func (p *Plugin) Validate(ctx context.Context, part string, config []byte) ([]sdk.Diagnostic,
+	error) {
 	in, err := p.instance(ctx)
 	if err != nil {
 		return nil, err
@@ -147,8 +149,8 @@ func (p *Plugin) Validate(ctx context.Context, part string, config []byte) ([]sd
 	return out, nil
 }
 
-// Raw is the client of the process now running, for tests of the protocol itself. What is done with it
-// is not supervised.
+// Raw is the client of the process now running, for tests of the protocol itself. What is done
+// with it is not supervised.
 func (p *Plugin) Raw(ctx context.Context) (pluginpb.PluginClient, error) {
 	in, err := p.instance(ctx)
 	if err != nil {
@@ -196,7 +198,8 @@ func (p *Plugin) supervise(in *instance) {
 	}
 }
 
-// crashed notes a crash, or a failed restart, and says when to start again, or that the breaker opened.
+// crashed notes a crash, or a failed restart, and says when to start again, or that the breaker
+// opened.
 func (p *Plugin) crashed(in *instance) (wait time.Duration, err error) {
 	how := "does not start"
 	if in != nil {

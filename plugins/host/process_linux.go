@@ -11,10 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setParentDeath makes the kernel end the process with its host. It is SIGTERM and not SIGKILL because
-// the SDK answers it, as it does the end of the lifeline, by killing its whole process group; SIGKILL
-// would win the race against the lifeline and leave behind what the plugin started. A stopped process
-// is no exception: the kernel continues the stopped members of an orphaned process group.
+// setParentDeath makes the kernel end the process with its host. It is SIGTERM and not SIGKILL
+// because the SDK answers it, as it does the end of the lifeline, by killing its whole process
+// group; SIGKILL would win the race against the lifeline and leave behind what the plugin
+// started. A stopped process is no exception: the kernel continues the stopped members of an
+// orphaned process group.
 func setParentDeath(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGTERM }
 
 // waitUnreaped returns when the process has ended, before its pid is free again.
@@ -27,8 +28,8 @@ func waitUnreaped(pid int) {
 	}
 }
 
-// pinBinary makes cmd run the very file that was checked, whatever its path leads to by then. Scripts
-// run by their path: their interpreter needs one.
+// pinBinary makes cmd run the very file that was checked, whatever its path leads to by then.
+// Scripts run by their path: their interpreter needs one.
 func pinBinary(cmd *exec.Cmd, bin *os.File, pin bool) (unpin func(), err error) {
 	var magic [2]byte
 	if _, err := bin.ReadAt(magic[:], 0); err != nil || !pin || bytes.Equal(magic[:], []byte("#!")) {

@@ -52,14 +52,22 @@ func TestStartErrorsNameThePluginAndTheReason(t *testing.T) {
 			host.Command{Path: faulty, Env: []string{"FAULT_AT_START=hang"}},
 			[]string{"printed no handshake within 500ms"},
 		},
-		"garbage":      {host.Command{Path: script(t, "echo hello; sleep 100")}, []string{`it printed "hello" instead of the handshake`}},
-		"garbage long": {host.Command{Path: script(t, "head -c 1000000 /dev/zero | tr '\\0' x; sleep 100")}, []string{`it printed "xxxx`}},
-		"core":         {host.Command{Path: script(t, "echo '7|1|unix|/tmp/x|grpc'; sleep 100")}, []string{"is not a plugin"}},
-		"version":      {host.Command{Path: script(t, "echo '1|9|unix|/tmp/x|grpc'; sleep 100")}, []string{"another protocol version", "Plugin version: 9"}},
-		"netrpc":       {host.Command{Path: script(t, "echo '1|1|unix|/tmp/x|netrpc'; sleep 100")}, []string{"unsupported plugin protocol"}},
-		"service":      {host.Command{Path: liar, Env: []string{"LIE=service"}}, []string{"not a Millstream plugin"}},
-		"protocol":     {host.Command{Path: liar, Env: []string{"LIE=protocol"}}, []string{"speaks protocol 7 to 9, this host 1"}},
-		"checksum":     {host.Command{Path: faulty, SHA256: strings.Repeat("0", 64)}, []string{"another checksum"}},
+		"garbage": {host.Command{Path: script(t, "echo hello; sleep 100")},
+			[]string{`it printed "hello" instead of the handshake`}},
+		"garbage long": {host.Command{Path: script(t,
+			"head -c 1000000 /dev/zero | tr '\\0' x; sleep 100")}, []string{`it printed "xxxx`}},
+		"core": {host.Command{Path: script(t, "echo '7|1|unix|/tmp/x|grpc'; sleep 100")},
+			[]string{"is not a plugin"}},
+		"version": {host.Command{Path: script(t, "echo '1|9|unix|/tmp/x|grpc'; sleep 100")},
+			[]string{"another protocol version", "Plugin version: 9"}},
+		"netrpc": {host.Command{Path: script(t, "echo '1|1|unix|/tmp/x|netrpc'; sleep 100")},
+			[]string{"unsupported plugin protocol"}},
+		"service": {host.Command{Path: liar, Env: []string{"LIE=service"}},
+			[]string{"not a Millstream plugin"}},
+		"protocol": {host.Command{Path: liar, Env: []string{"LIE=protocol"}},
+			[]string{"speaks protocol 7 to 9, this host 1"}},
+		"checksum": {host.Command{Path: faulty, SHA256: strings.Repeat("0", 64)},
+			[]string{"another checksum"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +92,8 @@ func TestStartErrorsNameThePluginAndTheReason(t *testing.T) {
 func TestStartCancelled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, err := host.Start(ctx, host.Options{Name: "slow", Command: host.Command{Path: script(t, "sleep 100")}})
+	_, err := host.Start(ctx, host.Options{Name: "slow", Command: host.Command{Path: script(t,
+		"sleep 100")}})
 	require.ErrorIs(t, err, host.ErrStart)
 	require.ErrorContains(t, err, "cancelled")
 }
@@ -109,7 +118,8 @@ func TestPrintsBeforeServeReachTheLog(t *testing.T) {
 	_, err := op.Process(t.Context(), records(0, 1))
 	require.NoError(t, err)
 	require.NoError(t, p.Close())
-	for _, want := range []string{"noise before serve without a newline", "raw noise", "noise on stdout"} {
+	for _, want := range []string{"noise before serve without a newline", "raw noise",
+		"noise on stdout"} {
 		require.Contains(t, log.String(), want)
 	}
 }
@@ -117,7 +127,7 @@ func TestPrintsBeforeServeReachTheLog(t *testing.T) {
 func TestPluginLogReachesTheLogWithItsTask(t *testing.T) {
 	var log logBuffer
 	p := startFaulty(t, host.Options{Logger: log.logger()})
-	op := openFaulty(t, p, `{"fault":"log","at":3}`)
+	op := openFaulty(t, p, `{"fault":"noise","at":3}`)
 	_, err := op.Process(t.Context(), records(0, 5))
 	require.NoError(t, err)
 	require.NoError(t, op.Close())
@@ -250,7 +260,8 @@ func TestLifelineEndsThePlugin(t *testing.T) {
 	cmd := exec.Command(buildPlugin(t, "faulty"))
 	cmd.Env = []string{
 		"MILLSTREAM_PLUGIN_COOKIE=5f2d3c1e-millstream-plugin-v1", "MILLSTREAM_PLUGIN_LIFELINE_FD=3",
-		"PLUGIN_PROTOCOL_VERSIONS=1", "PLUGIN_UNIX_SOCKET_DIR=" + sockets, "FAULT_AT_START=child", "PATH=" + os.Getenv("PATH"),
+		"PLUGIN_PROTOCOL_VERSIONS=1", "PLUGIN_UNIX_SOCKET_DIR=" +
+			sockets, "FAULT_AT_START=child", "PATH=" + os.Getenv("PATH"),
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.ExtraFiles = []*os.File{r}

@@ -34,8 +34,8 @@ const (
 	outputWait = time.Second
 )
 
-// process is one child process. It implements go-plugin's Runner, and gives go-plugin only the first
-// line of standard output; everything else is read here.
+// process is one child process. It implements go-plugin's Runner, and gives go-plugin only the
+// first line of standard output; everything else is read here.
 type process struct {
 	command Command
 	log     *pluginLog
@@ -94,7 +94,7 @@ func (p *process) start(env []string) error {
 		return errors.Join(err, closeAll(outR, outW, errR, errW, lifeR, lifeW))
 	}
 	cmd := &exec.Cmd{
-		Path: path, Dir: p.command.Dir, Args: append([]string{p.command.Path}, p.command.Args...), Env: env,
+		Path: path, Dir: p.command.Dir, Args: append([]string{p.command.shown()}, p.command.Args...), Env: env,
 		Stdout: outW, Stderr: errW, ExtraFiles: []*os.File{lifeR}, SysProcAttr: childAttr(),
 	}
 	unpin, err := pinBinary(cmd, bin, p.command.SHA256 != "")
@@ -125,7 +125,8 @@ func closeAll(files ...*os.File) error {
 	return errors.Join(errs...)
 }
 
-// run starts the process and waits for its end, on one thread: the parent-death signal is bound to it.
+// run starts the process and waits for its end, on one thread: the parent-death signal is bound
+// to it.
 func (p *process) run(started chan<- error, outputs ...*os.File) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -202,7 +203,8 @@ func (p *process) kill() {
 	}
 }
 
-// endedItself waits for the end of a process that is ended or was killed, and says which of the two.
+// endedItself waits for the end of a process that is ended or was killed, and says which of the
+// two.
 func (p *process) endedItself() bool {
 	select {
 	case <-p.done:
@@ -255,8 +257,8 @@ func runnerFunc(p *process) func(hclog.Logger, *exec.Cmd, string) (runner.Runner
 	}
 }
 
-// childAttr puts the child into its own process group, so that Ctrl-C at the terminal does not reach
-// it and it can be killed with all it started.
+// childAttr puts the child into its own process group, so that Ctrl-C at the terminal does not
+// reach it and it can be killed with all it started.
 func childAttr() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setpgid: true}
 	setParentDeath(a)

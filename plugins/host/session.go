@@ -26,7 +26,7 @@ type session struct {
 	stream clientStream
 	opened chan struct{}                   // closed when credit is set
 	credit atomic.Pointer[pluginpb.Window] // of the sender; nil until the plugin opened the stream
-	paused atomic.Bool                     // the receiver waits for the host's output: no hang of the plugin
+	paused atomic.Bool                     // the receiver waits for the host's output
 	drain  bool                            // Drain was sent; owned by the sender
 
 	mu struct {
@@ -35,8 +35,8 @@ type session struct {
 	}
 }
 
-// session runs one stream to its end. errCrashed and errRetry leave the queue as it is; errDrained is
-// the regular end; any other error is final.
+// session runs one stream to its end. errCrashed and errRetry leave the queue as it is;
+// errDrained is the regular end; any other error is final.
 func (e *exchange) session(in *instance) (opened bool, err error) {
 	s := &session{e: e, in: in, opened: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancelCause(e.ctx)
@@ -92,7 +92,8 @@ func (p *Plugin) streamFault(in *instance, kind string, err error) error {
 func (s *session) sendAll() error {
 	open := s.e.open()
 	open.Part, open.Task = s.e.part, s.e.task
-	open.Credit = &pluginpb.Credit{Frames: pluginpb.DefaultCreditFrames, Bytes: pluginpb.DefaultCreditBytes}
+	open.Credit = &pluginpb.Credit{Frames: pluginpb.DefaultCreditFrames,
+		Bytes: pluginpb.DefaultCreditBytes}
 	if err := s.stream.Send(&pluginpb.ToPlugin{Msg: &pluginpb.ToPlugin_Open{Open: open}}); err != nil {
 		return s.sendFault(err)
 	}
@@ -159,8 +160,8 @@ func (s *session) sendFault(err error) error {
 	return err
 }
 
-// next picks the oldest unsent call if credits allow it. waiting says that answers are due, drain that
-// nothing is left and the stream is to be drained.
+// next picks the oldest unsent call if credits allow it. waiting says that answers are due,
+// drain that nothing is left and the stream is to be drained.
 func (s *session) next() (c *call, frame []byte, waiting, drain bool) {
 	e := s.e
 	e.mu.Lock()
@@ -255,7 +256,8 @@ func (s *session) onResult(join *pluginpb.Joiner, r *pluginpb.Result) error {
 func (s *session) onAnswer(seq uint64, a *answer, credit *pluginpb.Credit) error {
 	c := s.e.head()
 	if c == nil || c.seq != seq {
-		return fmt.Errorf("%w: it answered batch %d, which is not the oldest unanswered one", ErrProtocol, seq)
+		return fmt.Errorf("%w: it answered batch %d, which is not the oldest unanswered one",
+			ErrProtocol, seq)
 	}
 	if !a.ack { // the caller has it, so the plugin gets the room back at once
 		s.mu.Lock()

@@ -27,8 +27,8 @@ type SinkOptions struct {
 	Committed []TopicOffset
 }
 
-// Sink is a sink of a plugin at work for one task. Its methods may be called concurrently; batches are
-// written in the order of their Submit.
+// Sink is a sink of a plugin at work for one task. Its methods may be called concurrently;
+// batches are written in the order of their Submit.
 type Sink struct {
 	ex *exchange
 	mu struct {

@@ -13,7 +13,8 @@ import (
 	"github.com/millstream-io/millstream/plugins/host"
 )
 
-func openSink(t *testing.T, p *host.Plugin, committed []host.TopicOffset, format string, args ...any) *host.Sink {
+func openSink(t *testing.T, p *host.Plugin, committed []host.TopicOffset, format string,
+	args ...any) *host.Sink {
 	t.Helper()
 	s, err := p.Sink(t.Context(), host.SinkOptions{
 		Part: "sink", Config: fmt.Appendf(nil, format, args...), Committed: committed,
@@ -67,7 +68,8 @@ func TestSinkPoisonRecord(t *testing.T) {
 func TestSinkRetryableFailsTheBatchAndCommitsNothing(t *testing.T) {
 	var out logBuffer
 	p := startFaulty(t, host.Options{Output: &out})
-	s := openSink(t, p, nil, `{"fault":"retryable","at":1,"once":%q}`, filepath.Join(t.TempDir(), "once"))
+	s := openSink(t, p, nil, `{"fault":"retryable","at":1,"once":%q}`, filepath.Join(t.TempDir(),
+		"once"))
 	errs, err := s.Write(t.Context(), records(0, 3))
 	require.NoError(t, err)
 	require.Len(t, errs, 3)

@@ -15,10 +15,12 @@ import (
 
 // SourceOptions say which source to run.
 type SourceOptions struct {
-	Part     string // name of the source; "" = the only one of the plugin
-	Config   []byte // JSON
-	Task     string // names the task in logs
-	Position []byte // where to go on: SourceBatch.Position of the last batch that is durable; nil = the start
+	Part   string // name of the source; "" = the only one of the plugin
+	Config []byte // JSON
+	Task   string // names the task in logs
+	// Position is where to go on: SourceBatch.Position of the last batch that is durable; nil = the
+	// start.
+	Position []byte
 }
 
 // SourceBatch is what a source read at once.
@@ -50,11 +52,11 @@ func (p Position) String() string {
 	return fmt.Sprintf("%q", []byte(p))
 }
 
-// Source is a source of a plugin at work for one task. Read is for one goroutine, Commit for another
-// or the same.
+// Source is a source of a plugin at work for one task. Read is for one goroutine, Commit for
+// another or the same.
 //
-// The order that loses nothing: Read, write the records to the log, store Position with them, and only
-// then Commit it.
+// The order that loses nothing: Read, write the records to the log, store Position with them,
+// and only then Commit it.
 type Source struct {
 	p       *Plugin
 	options SourceOptions
@@ -81,8 +83,8 @@ type Source struct {
 	}
 }
 
-// Source opens a source and waits until it is ready. When the plugin asks for another try it is opened
-// again until ctx ends.
+// Source opens a source and waits until it is ready. When the plugin asks for another try it is
+// opened again until ctx ends.
 func (p *Plugin) Source(ctx context.Context, o SourceOptions) (*Source, error) {
 	s := &Source{
 		p: p, options: o, opened: make(chan struct{}), done: make(chan struct{}),

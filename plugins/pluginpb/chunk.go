@@ -2,8 +2,8 @@ package pluginpb
 
 import "fmt"
 
-// Split calls send with the pieces of frame, each at most ChunkBytes long; more is false for the last.
-// An empty frame is one empty piece.
+// Split calls send with the pieces of frame, each at most ChunkBytes long; more is false for
+// the last. An empty frame is one empty piece.
 func Split(frame []byte, send func(piece []byte, more bool) error) error {
 	for len(frame) > ChunkBytes {
 		if err := send(frame[:ChunkBytes:ChunkBytes], true); err != nil {
@@ -21,8 +21,8 @@ type Joiner struct {
 	open bool // pieces were added and more follow
 }
 
-// Add takes the next piece. done is true with the whole frame, which belongs to the caller. Pieces of
-// two frames must not mix, and a frame is bounded by MaxFrameBytes.
+// Add takes the next piece. done is true with the whole frame, which belongs to the caller.
+// Pieces of two frames must not mix, and a frame is bounded by MaxFrameBytes.
 func (j *Joiner) Add(seq uint64, piece []byte, more bool) (frame []byte, done bool, err error) {
 	if j.open && seq != j.seq {
 		return nil, false, fmt.Errorf("%w: piece of %d inside frame %d", ErrBadFrame, seq, j.seq)

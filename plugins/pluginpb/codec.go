@@ -19,9 +19,10 @@ const (
 // fastBytes is the message size from which leaving protobuf aside pays.
 const fastBytes = 512
 
-// Codec is gRPC's protobuf codec with a second path for the messages that carry a frame: the bytes on
-// the wire are the same valid protobuf, but the frame is written from where it lies and read into a
-// pooled buffer of its own. A peer in another language needs to know nothing about it.
+// Codec is gRPC's protobuf codec with a second path for the messages that carry a frame: the
+// bytes on the wire are the same valid protobuf, but the frame is written from where it lies
+// and read into a pooled buffer of its own. A peer in another language needs to know nothing
+// about it.
 type Codec struct{}
 
 var _ encoding.CodecV2 = Codec{}
@@ -58,7 +59,8 @@ func (Codec) Marshal(v any) (mem.BufferSlice, error) {
 func base() encoding.CodecV2 { return encoding.GetCodecV2(grpcproto.Name) }
 
 // marshalFrame writes the oneof member number outer: rest, then the frame as the last field.
-func marshalFrame(outer protowire.Number, rest proto.Message, frame mem.Buffer) (mem.BufferSlice, error) {
+func marshalFrame(outer protowire.Number, rest proto.Message,
+	frame mem.Buffer) (mem.BufferSlice, error) {
 	size := proto.Size(rest)
 	inner := size + protowire.SizeTag(fieldFrame) + protowire.SizeBytes(frame.Len())
 	b := make([]byte, 0, size+32)
@@ -101,7 +103,8 @@ func (Codec) Unmarshal(data mem.BufferSlice, v any) error {
 
 // unmarshalFrame reads a message laid out as marshalFrame does. Anything else makes it return false
 // with nothing done, and protobuf decodes the message.
-func unmarshalFrame(data mem.BufferSlice, outer protowire.Number, rest proto.Message, set func([]byte)) bool {
+func unmarshalFrame(data mem.BufferSlice, outer protowire.Number, rest proto.Message,
+	set func([]byte)) bool {
 	var head [4 << 10]byte
 	n := data.CopyTo(head[:])
 	if n == 0 || head[0] != byte(outer<<3|2) { // a one-byte tag; cheap test first

@@ -4,9 +4,10 @@
 //
 // # Path
 //
-// A sender packs records with [Encoder] into a pooled buffer, puts it into a Batch, Result or Records
-// message, and sends it with [Codec]; frames above [ChunkBytes] travel in pieces ([Split]) and are
-// put together again by [Joiner]. The receiver walks the frame with [Decode] or [Decoder].
+// A sender packs records with [Encoder] into a pooled buffer, puts it into a Batch, Result or
+// Records message, and sends it with [Codec]; frames above [ChunkBytes] travel in pieces
+// ([Split]) and are put together again by [Joiner]. The receiver walks the frame with [Decode]
+// or [Decoder].
 //
 // # Frame, version 1
 //
@@ -29,24 +30,26 @@
 //	         varint  number of headers; each: varint key length, key,
 //	                 varint value length (-1 = null), value
 //
-// varint is zigzag, as in Kafka's record v2, and from the timestamp on the fields and their order are
-// those of that format. Nothing follows the last record.
+// varint is zigzag, as in Kafka's record v2, and from the timestamp on the fields and their
+// order are those of that format. Nothing follows the last record.
 //
 // # Invariants
 //
-// Decode(Encode(x)) = x, nulls and empty byte strings kept apart. Every length is checked against the
-// bytes that remain before memory is taken. A frame is at most [MaxFrameBytes] long.
+// Decode(Encode(x)) = x, nulls and empty byte strings kept apart. Every length is checked
+// against the bytes that remain before memory is taken. A frame is at most [MaxFrameBytes]
+// long.
 //
 // # Buffers
 //
-// [GetBuffer] and [PutBuffer] recycle frame buffers. Marshalling a Result or Records hands the frame
-// over to gRPC, which returns it to the pool when it is on the wire; the frame of a Batch stays the
-// property of the sender, who needs it for sending it again after a crash. A received frame belongs to
-// the receiver.
+// [GetBuffer] and [PutBuffer] recycle frame buffers. Marshalling a Result or Records hands the
+// frame over to gRPC, which returns it to the pool when it is on the wire; the frame of a Batch
+// stays the property of the sender, who needs it for sending it again after a crash. A received
+// frame belongs to the receiver.
 //
 // # Goroutines
 //
-// None, but for [Local]: one for the server side of each in-process stream, joined when the stream ends.
+// None, but for [Local]: one for the server side of each in-process stream, joined when the
+// stream ends.
 //
 // # Files
 //

@@ -30,7 +30,8 @@ func (d *Decoder) Reset(frame []byte) error {
 	case len(frame) > MaxFrameBytes:
 		return fmt.Errorf("frame of %d bytes: %w", len(frame), ErrFrameTooLarge)
 	case len(frame) < FrameHeaderBytes:
-		return fmt.Errorf("%w: %d bytes, the header alone has %d", ErrBadFrame, len(frame), FrameHeaderBytes)
+		return fmt.Errorf("%w: %d bytes, the header alone has %d", ErrBadFrame, len(frame),
+			FrameHeaderBytes)
 	case binary.BigEndian.Uint16(frame) != frameMagic:
 		return fmt.Errorf("%w: magic %#x", ErrBadFrame, frame[:2])
 	case frame[2] != frameVersion || frame[3] != 0:
@@ -50,8 +51,8 @@ func (d *Decoder) Reset(frame []byte) error {
 // Left is the number of records Next has not returned yet.
 func (d *Decoder) Left() int { return d.left }
 
-// Next reads the next record into r, reusing r.Headers. Key and values alias the frame. more is false
-// after the last record. The error is ErrBadFrame.
+// Next reads the next record into r, reusing r.Headers. Key and values alias the frame. more is
+// false after the last record. The error is ErrBadFrame.
 func (d *Decoder) Next(r *Record) (more bool, err error) {
 	if d.left == 0 {
 		if len(d.rest) != 0 {
@@ -166,7 +167,8 @@ func (d *Decoder) All() ([]Record, error) {
 	return records, nil
 }
 
-// cursor reads from the front of b; after the first fault bad is set and all reads return zero values.
+// cursor reads from the front of b; after the first fault bad is set and all reads return zero
+// values.
 type cursor struct {
 	b   []byte
 	bad bool

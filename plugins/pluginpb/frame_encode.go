@@ -23,8 +23,8 @@ const (
 	frameVersion = 1
 )
 
-// Record is a record with the place it comes from. For records a source reads, Topic and Offset name
-// the place in the system it reads (a file and its line, for example).
+// Record is a record with the place it comes from. For records a source reads, Topic and Offset
+// name the place in the system it reads (a file and its line, for example).
 type Record struct {
 	record.Record
 	Topic     string
@@ -120,8 +120,8 @@ func (e *Encoder) Rollback(m Mark) {
 	e.buf, e.count, e.topics = e.buf[:m.bytes], m.count, e.topics[:m.topics]
 }
 
-// Finish returns the frame, which now belongs to the caller, and empties the encoder. Without records
-// it returns nil, which stands for an empty frame in every message.
+// Finish returns the frame, which now belongs to the caller, and empties the encoder. Without
+// records it returns nil, which stands for an empty frame in every message.
 func (e *Encoder) Finish() []byte {
 	if e.count == 0 {
 		e.buf = e.buf[:0]

@@ -19,7 +19,8 @@ var golden = strings.Join([]string{
 	"0000018bcfe56800 000000000000000a", // base timestamp 1700000000000, base offset 10
 	// record 1: topic 0 follows, "in"; partition 3; time +0; offset +0; key "k"; value {}; no headers
 	"00 02 696e  06 00 00  02 6b  04 7b7d  00",
-	// record 2: topic 0; partition -1; time -1; offset +300; null key; empty value; headers h=null, i=""
+	// record 2: topic 0; partition -1; time -1; offset +300; null key; empty value; headers
+	// h=null, i=""
 	"00  01 01 d804  01  00  04  02 68 01  02 69 00",
 }, "")
 
@@ -74,7 +75,8 @@ func bytesGen() *rapid.Generator[[]byte] {
 
 func recordGen() *rapid.Generator[Record] {
 	return rapid.Custom(func(t *rapid.T) Record {
-		r := Record{Topic: rapid.StringN(0, 5, -1).Draw(t, "topic"), Partition: rapid.Int32().Draw(t, "partition")}
+		r := Record{Topic: rapid.StringN(0, 5, -1).Draw(t, "topic"), Partition: rapid.Int32().Draw(t,
+			"partition")}
 		r.Timestamp, r.Offset = rapid.Int64().Draw(t, "time"), rapid.Int64().Draw(t, "offset")
 		r.Key, r.Value = bytesGen().Draw(t, "key"), bytesGen().Draw(t, "value")
 		for range rapid.IntRange(0, 3).Draw(t, "headers") {

@@ -23,7 +23,8 @@ func Local(srv PluginServer) PluginClient { return localClient{srv} }
 
 type localClient struct{ srv PluginServer }
 
-func (c localClient) Spec(ctx context.Context, in *SpecRequest, _ ...grpc.CallOption) (*SpecResponse, error) {
+func (c localClient) Spec(ctx context.Context, in *SpecRequest,
+	_ ...grpc.CallOption) (*SpecResponse, error) {
 	return c.srv.Spec(ctx, in)
 }
 

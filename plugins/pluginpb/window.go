@@ -11,8 +11,9 @@ const (
 	DefaultCreditBytes  = 4 << 20
 )
 
-// Window counts the credits a sender has. One goroutine takes, any number grants. A frame larger than
-// the whole window may go when nothing else is on the way, so that no frame size can stall a stream.
+// Window counts the credits a sender has. One goroutine takes, any number grants. A frame
+// larger than the whole window may go when nothing else is on the way, so that no frame size
+// can stall a stream.
 type Window struct {
 	mu struct {
 		sync.Mutex

@@ -148,8 +148,8 @@ func (o *Operator) testCredits(t *testing.T) {
 	require.False(t, more)
 }
 
-// testLarge sends a record above gRPC's default limit of 4 MiB. What the operator makes of it is its
-// business, but it must answer.
+// testLarge sends a record above gRPC's default limit of 4 MiB. What the operator makes of it
+// is its business, but it must answer.
 func (o *Operator) testLarge(t *testing.T) {
 	op := o.open(t, o.start(t))
 	value, err := json.Marshal(string(bytes.Repeat([]byte("x"), 5<<20)))

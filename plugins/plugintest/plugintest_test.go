@@ -43,7 +43,8 @@ func TestRunIsForTableTests(t *testing.T) {
 	type config struct {
 		Suffix string `json:"suffix" default:"!"`
 	}
-	h := plugintest.Run(t, sdk.NewFlatMap("shout", func(_ sdk.Ctx, c config, r *sdk.Record, emit sdk.Emit) error {
+	h := plugintest.Run(t, sdk.NewFlatMap("shout", func(_ sdk.Ctx, c config, r *sdk.Record,
+		emit sdk.Emit) error {
 		if len(r.Value()) == 0 {
 			return errors.New("nothing to shout")
 		}

@@ -81,7 +81,8 @@ func (s *Sink) testWrite(t *testing.T, killed bool) {
 	}
 }
 
-// testResume writes the same again, as a host does that crashed before it noted the acknowledgement.
+// testResume writes the same again, as a host does that crashed before it noted the
+// acknowledgement.
 func (s *Sink) testResume(t *testing.T) {
 	s.Reset(t)
 	for range 3 {

@@ -208,8 +208,9 @@ func decodeJSON(b []byte) (any, error) {
 	return v, nil
 }
 
-// decodeConfig checks raw against s, fills defaults in and decodes the result into a C. An empty raw is
-// an empty object. The findings are complete; with one of severity error the config is not usable.
+// decodeConfig checks raw against s, fills defaults in and decodes the result into a C. An
+// empty raw is an empty object. The findings are complete; with one of severity error the
+// config is not usable.
 func decodeConfig[C any](s *shape, raw []byte) (config C, found []*pluginpb.Diagnostic) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		raw = []byte("{}")

@@ -14,8 +14,8 @@ import (
 	"github.com/millstream-io/millstream/plugins/pluginpb"
 )
 
-// check compares v, as decodeJSON made it, with s. It returns v with defaults filled in and durations
-// as nanoseconds, ready for json.Unmarshal into the Go type.
+// check compares v, as decodeJSON made it, with s. It returns v with defaults filled in and
+// durations as nanoseconds, ready for json.Unmarshal into the Go type.
 func check(s *shape, v any, pointer string) (any, []*pluginpb.Diagnostic) {
 	wrong := func() (any, []*pluginpb.Diagnostic) {
 		return v, []*pluginpb.Diagnostic{{
@@ -154,7 +154,8 @@ func checkObject(s *shape, m map[string]any, pointer string) (any, []*pluginpb.D
 // checkField applies min, max and enum to a value of the right kind.
 func checkField(f *field, v any, pointer string) []*pluginpb.Diagnostic {
 	bad := func(format string, args ...any) []*pluginpb.Diagnostic {
-		return []*pluginpb.Diagnostic{{Pointer: pointer, Message: fmt.Sprintf(format, args...), Hint: f.doc}}
+		return []*pluginpb.Diagnostic{{Pointer: pointer, Message: fmt.Sprintf(format, args...),
+			Hint: f.doc}}
 	}
 	if text, ok := v.(string); ok && f.enum != nil && !slices.Contains(f.enum, text) {
 		d := bad("%q is not one of %s", text, strings.Join(f.enum, ", "))
@@ -230,22 +231,27 @@ func nearest(word string, candidates []string) string {
 	return best
 }
 
-// distance is the Levenshtein distance in bytes.
+// distance is the number of edits (insert, delete, replace, swap of neighbours) between a and b, in
+// bytes: the optimal string alignment distance.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
+	before, row := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
+	for i := 1; i <= len(a); i++ {
+		next := make([]int, len(b)+1)
+		next[0] = i
+		for j := 1; j <= len(b); j++ {
 			cost := 1
-			if a[i] == b[j] {
+			if a[i-1] == b[j-1] {
 				cost = 0
 			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+			next[j] = min(row[j]+1, next[j-1]+1, row[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				next[j] = min(next[j], before[j-2]+1)
+			}
 		}
+		before, row = row, next
 	}
 	return row[len(b)]
 }

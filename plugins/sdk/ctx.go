@@ -56,9 +56,9 @@ func Retryable(err error) error {
 	return retryableError{err}
 }
 
-// Fatal marks err as final: the pipeline stops, its position kept; nil stays nil. Fatal(Retryable(err))
-// ends only the stream: the host opens the part again, after a pause, and sends again what was not
-// answered.
+// Fatal marks err as final: the pipeline stops, its position kept; nil stays nil.
+// Fatal(Retryable(err)) ends only the stream: the host opens the part again, after a pause, and
+// sends again what was not answered.
 func Fatal(err error) error {
 	if err == nil {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -83,7 +84,7 @@ func skipString(b []byte, i int) int {
 					return -1
 				}
 				i += 4
-			} else if bytes.IndexByte([]byte(`"\/bfnrt`), b[i]) < 0 {
+			} else if strings.IndexByte(`"\/bfnrt`, b[i]) < 0 {
 				return -1
 			}
 		}
@@ -243,7 +244,8 @@ func findElement(b []byte, i, n int) (span, bool, error) {
 	return span{}, false, nil
 }
 
-// unquote decodes the inside of a valid JSON string. Broken UTF-8 and lone surrogates become U+FFFD.
+// unquote decodes the inside of a valid JSON string. Broken UTF-8 and lone surrogates become
+// U+FFFD.
 func unquote(raw []byte) string {
 	out := make([]byte, 0, len(raw))
 	for i := 0; i < len(raw); {

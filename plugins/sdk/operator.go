@@ -54,8 +54,8 @@ func NewFlatMap[C any](name string, fn func(Ctx, C, *Record, Emit) error) Part {
 	})
 }
 
-// NewBatch makes an operator that sees many records at a time, for work that costs less that way. An
-// error of fn fails every record of the batch.
+// NewBatch makes an operator that sees many records at a time, for work that costs less that
+// way. An error of fn fails every record of the batch.
 func NewBatch[C any](name string, fn func(Ctx, C, *Records) error) Part {
 	return newOperator(name, func(c C) operator {
 		return &batchOp{fn: func(ctx Ctx, b *Records) error { return fn(ctx, c, b) }}
@@ -91,8 +91,10 @@ func (o *results) reset() {
 func (o *results) end(m pluginpb.Mark, before int, err error) error {
 	if err == nil && o.enc.Len() > pluginpb.MaxFrameBytes {
 		o.enc.Rollback(m)
-		o.add(0, &pluginpb.RecordError{Class: pluginpb.ClassTooLarge, Message: fmt.Sprintf(
-			"output does not fit in a frame of %d bytes", pluginpb.MaxFrameBytes)})
+		o.add(0, &pluginpb.RecordError{
+			Class: pluginpb.ClassTooLarge, Retryable: before > 0, // it may fit in a frame of its own
+			Message: fmt.Sprintf("output does not fit in a frame of %d bytes", pluginpb.MaxFrameBytes),
+		})
 		return nil
 	}
 	if err == nil {

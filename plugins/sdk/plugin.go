@@ -19,8 +19,8 @@ type Plugin struct {
 	Parts   []Part
 }
 
-// Part is one operator, source or sink of a plugin, made by NewMap, NewFilter, NewFlatMap, NewBatch,
-// NewSource or NewSink.
+// Part is one operator, source or sink of a plugin, made by NewMap, NewFilter, NewFlatMap,
+// NewBatch, NewSource or NewSink.
 type Part struct {
 	name          string
 	doc           string
@@ -64,7 +64,10 @@ func FlatMap[C any](name string, fn func(Ctx, C, *Record, Emit) error) {
 func Batch[C any](name string, fn func(Ctx, C, *Records) error) { serveOne(NewBatch(name, fn)) }
 
 // Source serves a source; open makes one for each task. It does not return.
-func Source[C, P any](name string, open func() SourceReader[C, P]) { serveOne(NewSource(name, open)) }
+func Source[C, P any](name string, open func() SourceReader[C, P]) {
+	serveOne(NewSource(name,
+		open))
+}
 
 // Sink serves a sink; open makes one for each task. It does not return.
 func Sink[C any](name string, open func() SinkWriter[C]) { serveOne(NewSink(name, open)) }
@@ -112,9 +115,9 @@ func (p Plugin) check() error {
 	return nil
 }
 
-// Local returns a client of p in this process: the same code as in a process of its own, over channels
-// instead of a socket. It is for tests and for trusted code. A panic of the author's code ends its
-// stream instead of the process.
+// Local returns a client of p in this process: the same code as in a process of its own, over
+// channels instead of a socket. It is for tests and for trusted code. A panic of the author's
+// code ends its stream instead of the process.
 func Local(p Plugin) (pluginpb.PluginClient, error) {
 	if err := p.check(); err != nil {
 		return nil, err

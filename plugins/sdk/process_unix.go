@@ -50,8 +50,8 @@ func init() {
 	_ = os.Unsetenv(pluginpb.LifelineEnv)
 }
 
-// watchLifeline ends the process, and what it started, when the host is gone. The host never writes,
-// so a read returns only at the end of file.
+// watchLifeline ends the process, and what it started, when the host is gone. The host never
+// writes, so a read returns only at the end of file.
 func watchLifeline(f *os.File) {
 	var b [1]byte
 	_, _ = f.Read(b[:])
@@ -82,7 +82,8 @@ func openHandshake() {
 }
 
 func passHandshake(r, noise *os.File) {
-	prefix := fmt.Appendf(nil, "1|%d|unix|%s", pluginpb.ProtocolVersion, os.Getenv(pluginpb.SocketDirEnv))
+	prefix := fmt.Appendf(nil, "1|%d|unix|%s", pluginpb.ProtocolVersion,
+		os.Getenv(pluginpb.SocketDirEnv))
 	var seen []byte
 	buf := make([]byte, 4<<10)
 	passed := false

@@ -12,8 +12,8 @@ import (
 // Header is a named value beside a record's own.
 type Header = record.Header
 
-// Record is one record on its way through the plugin. It is valid until the function it was given to
-// returns; Clone makes one that lasts. It is not safe for concurrent use.
+// Record is one record on its way through the plugin. It is valid until the function it was
+// given to returns; Clone makes one that lasts. It is not safe for concurrent use.
 type Record struct {
 	r     pluginpb.Record
 	spare []byte // memory of the value before last, for the next Set
@@ -33,8 +33,8 @@ func (r *Record) Key() []byte { return r.r.Key }
 // SetKey replaces the key, nil for null. The record keeps the slice.
 func (r *Record) SetKey(key []byte) { r.r.Key = key }
 
-// Value returns the value, nil for null. It must not be changed in place and is valid until the next
-// Set or Unset.
+// Value returns the value, nil for null. It must not be changed in place and is valid until the
+// next Set or Unset.
 func (r *Record) Value() []byte { return r.r.Value }
 
 // SetValue replaces the value, nil for null. The record keeps the slice.

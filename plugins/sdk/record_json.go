@@ -13,10 +13,10 @@ import (
 // errNotObject says that a path leads through something that has no members.
 var errNotObject = errors.New("not an object")
 
-// Get returns the part of the JSON value at path, nil when there is none or the value is not JSON.
-// Names are joined by dots ("user.address.0.city"; `\.` is a dot inside a name), numbers index arrays;
-// "" is the whole value. Numbers are int64 when they are integers that fit, else float64; objects are
-// map[string]any and arrays []any.
+// Get returns the part of the JSON value at path, nil when there is none or the value is not
+// JSON. Names are joined by dots ("user.address.0.city"; `\.` is a dot inside a name), numbers
+// index arrays; "" is the whole value. Numbers are int64 when they are integers that fit, else
+// float64; objects are map[string]any and arrays []any.
 func (r *Record) Get(path string) any {
 	at, ok, err := lookup(r.r.Value, path)
 	if err != nil || !ok {
@@ -32,11 +32,21 @@ func (r *Record) Get(path string) any {
 // lookup finds the value at path. The bytes along the path are checked, and so is what it finds.
 func lookup(b []byte, path string) (at span, found bool, err error) {
 	i := skipSpace(b, 0)
-	end := skipValue(b, i, 0)
-	if end < 0 || skipSpace(b, end) != len(b) {
-		return span{}, false, errJSON
+	if path != "" && i < len(b) && b[i] == '{' { // the usual case, in one pass
+		var name string
+		name, path = cutPath(path)
+		m, err := findFirst(b, i, name)
+		if err != nil || !m.found {
+			return span{}, false, err
+		}
+		at = m.value
+	} else {
+		end := skipValue(b, i, 0)
+		if end < 0 || skipSpace(b, end) != len(b) {
+			return span{}, false, errJSON
+		}
+		at = span{i, end}
 	}
-	at = span{i, end}
 	for path != "" {
 		name, rest := cutPath(path)
 		path = rest
@@ -61,6 +71,15 @@ func lookup(b []byte, path string) (at span, found bool, err error) {
 		}
 	}
 	return at, true, nil
+}
+
+// findFirst is findMember for the object that is the whole of b.
+func findFirst(b []byte, i int, name string) (member, error) {
+	m, end := scanObject(b, i, 0, name, true)
+	if end < 0 || skipSpace(b, end) != len(b) {
+		return member{}, errJSON
+	}
+	return m, nil
 }
 
 // cutPath splits the first name off a path.
@@ -138,9 +157,9 @@ func numbers(v any) any {
 	return v
 }
 
-// Set puts v at path in the JSON value, making objects along the way where there is nothing. All other
-// bytes of the value stay as they are. It fails when the value is not JSON, when the path leads
-// through something that is neither object nor array, or when v cannot be JSON.
+// Set puts v at path in the JSON value, making objects along the way where there is nothing.
+// All other bytes of the value stay as they are. It fails when the value is not JSON, when the
+// path leads through something that is neither object nor array, or when v cannot be JSON.
 func (r *Record) Set(path string, v any) error {
 	b := r.r.Value
 	if path == "" {
@@ -150,9 +169,6 @@ func (r *Record) Set(path string, v any) error {
 		}
 		r.SetValue(out)
 		return nil
-	}
-	if end := skipValue(b, skipSpace(b, 0), 0); end < 0 || skipSpace(b, end) != len(b) {
-		return fmt.Errorf("set %q: value is %w", path, errJSON)
 	}
 	out, err := r.splice(b, path, v)
 	if err != nil {
@@ -166,13 +182,20 @@ func (r *Record) Set(path string, v any) error {
 // splice writes b with v at path into the spare memory.
 func (r *Record) splice(b []byte, path string, v any) ([]byte, error) {
 	at := skipSpace(b, 0)
+	find := findFirst
+	if at == len(b) || b[at] != '{' {
+		if end := skipValue(b, at, 0); end < 0 || skipSpace(b, end) != len(b) {
+			return nil, errJSON
+		}
+	}
 	for {
 		name, rest := cutPath(path)
 		path = rest
 		var hit span
 		switch b[at] {
 		case '{':
-			m, err := findMember(b, at, name)
+			m, err := find(b, at, name)
+			find = findMember
 			if err != nil {
 				return nil, err
 			}

@@ -50,16 +50,16 @@ func Serve(p Plugin) {
 	os.Exit(0)
 }
 
-// restoreOutput returns what gives os.Stdout and os.Stderr back the files they are now. go-plugin puts
-// pipes into their place that lose what was printed last before a crash; it does so before it serves
-// the first call.
+// restoreOutput returns what gives os.Stdout and os.Stderr back the files they are now.
+// go-plugin puts pipes into their place that lose what was printed last before a crash; it does
+// so before it serves the first call.
 func restoreOutput() func() {
 	out, errs := os.Stdout, os.Stderr
 	return sync.OnceFunc(func() { os.Stdout, os.Stderr = out, errs })
 }
 
-// ServeBuiltin serves the plugin of that name out of those compiled into the host: a host that starts
-// itself again as a plugin process calls it. It does not return.
+// ServeBuiltin serves the plugin of that name out of those compiled into the host: a host that
+// starts itself again as a plugin process calls it. It does not return.
 func ServeBuiltin(name string, builtin ...Plugin) {
 	var names []string
 	for _, p := range builtin {

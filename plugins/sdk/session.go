@@ -89,8 +89,8 @@ type inbound struct {
 	drain bool
 }
 
-// receiveBatches passes whole batches and at last the drain to out, and grants credits. It ends with
-// the stream and closes out; err tells why when that is not the host's regular end.
+// receiveBatches passes whole batches and at last the drain to out, and grants credits. It ends
+// with the stream and closes out; err tells why when that is not the host's regular end.
 func (s *session) receiveBatches(out chan<- inbound, err *error) {
 	defer close(out)
 	var join pluginpb.Joiner

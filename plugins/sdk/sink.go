@@ -11,9 +11,9 @@ import (
 
 // SinkWriter is a sink of one task. Its methods are never called concurrently.
 //
-// After a crash the host opens the sink again and writes what was not acknowledged once more. A sink
-// that keeps, together with what it wrote, the next offset of each topic and partition, and skips
-// records below it, writes each record exactly once.
+// After a crash the host opens the sink again and writes what was not acknowledged once more. A
+// sink that keeps, together with what it wrote, the next offset of each topic and partition,
+// and skips records below it, writes each record exactly once.
 type SinkWriter[C any] interface {
 	// Open makes the sink ready. committed is what the host knows to be acknowledged.
 	Open(ctx Ctx, config C, committed Offsets) error

@@ -21,8 +21,8 @@ const (
 // SourceReader is a source of one task. Its methods are never called concurrently. C is its
 // configuration, P its position: a struct that marshals to JSON and says where to go on.
 //
-// From the same position a source must read the same records in the same order, as far as the system
-// it reads allows; then what it feeds the log is exact across crashes.
+// From the same position a source must read the same records in the same order, as far as the
+// system it reads allows; then what it feeds the log is exact across crashes.
 type SourceReader[C, P any] interface {
 	// Open starts at position, nil for the very start.
 	Open(ctx Ctx, config C, position *P) error
@@ -48,8 +48,8 @@ type Out[P any] struct {
 // Add appends a record; it may be reused afterwards.
 func (o *Out[P]) Add(r *Record) { o.enc.Append(&r.r) }
 
-// Fail appends a record that could not be decoded, its original bytes as value. The pipeline decides
-// what happens to it. class is a short name, "decode" as a rule.
+// Fail appends a record that could not be decoded, its original bytes as value. The pipeline
+// decides what happens to it. class is a short name, "decode" as a rule.
 func (o *Out[P]) Fail(r *Record, class string, err error) {
 	o.errs = append(o.errs, &pluginpb.RecordError{
 		Index: uint32(o.enc.Count()), Class: class, Message: err.Error(),
@@ -298,8 +298,8 @@ func (s *session) commit(src source, c *pluginpb.Commit) error {
 	return s.send(&pluginpb.FromPlugin{Msg: &pluginpb.FromPlugin_Ack{Ack: &pluginpb.Ack{Seq: c.Seq}}})
 }
 
-// sendRecords waits for credits and sends m in pieces. Commits are done meanwhile: the host may grant
-// credits only after one. With a drain m is not wanted any more.
+// sendRecords waits for credits and sends m in pieces. Commits are done meanwhile: the host may
+// grant credits only after one. With a drain m is not wanted any more.
 func (s *session) sendRecords(m *pluginpb.Records, src source, q *requests) error {
 	for !s.window.TryTake(len(m.Frame)) {
 		ctx, stop, commit, drain, gone := q.next(s.stream.Context())

@@ -15,7 +15,7 @@ import (
 
 // Config says what goes wrong and at which offset.
 type Config struct {
-	Fault string `json:"fault" enum:"none,panic,exit,hang,kill-once,error,retryable,fatal,drop,noise,flood,big,log"`
+	Fault string `json:"fault" enum:"none,panic,exit,hang,error,retryable,fatal,drop,noise,flood,big"`
 	At    int64  `json:"at" default:"-1"`
 	Every int64  `json:"every" default:"0"`
 	Once  string `json:"once" doc:"file that says the fault happened already"`
@@ -90,9 +90,6 @@ func operate(ctx sdk.Ctx, c Config, r *sdk.Record, emit sdk.Emit) error {
 		os.Exit(3)
 	case "hang":
 		select {}
-	case "kill-once":
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {}
 	case "error":
 		emit(r)
 		return errors.New("no such customer")
@@ -103,6 +100,7 @@ func operate(ctx sdk.Ctx, c Config, r *sdk.Record, emit sdk.Emit) error {
 	case "drop":
 		return ctx.Drop()
 	case "noise":
+		ctx.Log().Warn("seen", "offset", r.Offset())
 		fmt.Print("noise on stdout")
 		_, _ = syscall.Write(1, []byte("raw noise\n"))
 	case "flood":
@@ -113,8 +111,6 @@ func operate(ctx sdk.Ctx, c Config, r *sdk.Record, emit sdk.Emit) error {
 		}
 	case "big":
 		r.SetValue(make([]byte, 6<<20))
-	case "log":
-		ctx.Log().Warn("seen", "offset", r.Offset())
 	}
 	emit(r)
 	return nil

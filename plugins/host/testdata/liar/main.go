@@ -1,5 +1,5 @@
-// Command liar speaks the handshake but answers what the protocol does not allow. It does not use the
-// SDK.
+// Command liar speaks the handshake but answers what the protocol does not allow. It does not
+// use the SDK.
 package main
 
 import (
@@ -43,7 +43,8 @@ func (liar) Operate(st pluginpb.Plugin_OperateServer) error {
 		if b == nil {
 			continue
 		}
-		r := &pluginpb.Result{Seq: b.Seq, Frame: b.Frame, Credit: &pluginpb.Credit{Frames: 1, Bytes: uint64(len(b.Frame))}}
+		r := &pluginpb.Result{Seq: b.Seq, Frame: b.Frame, Credit: &pluginpb.Credit{Frames: 1,
+			Bytes: uint64(len(b.Frame))}}
 		switch os.Getenv("LIE") {
 		case "counts":
 			r.Counts = []uint32{1}
