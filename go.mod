@@ -3,35 +3,34 @@ module github.com/millstream-io/millstream
 go 1.26.8
 
 require (
-	github.com/cockroachdb/datadriven v1.0.3
-	github.com/expr-lang/expr v1.17.8
-	github.com/fsnotify/fsnotify v1.10.1
-	github.com/goccy/go-yaml v1.19.2
-	github.com/google/uuid v1.6.0
-	github.com/hashicorp/go-hclog v1.6.3
-	github.com/hashicorp/go-plugin v1.8.0
-	github.com/klauspost/compress v1.20.4
-	github.com/pierrec/lz4/v4 v4.1.33
-	github.com/prometheus/client_golang v1.25.0
-	github.com/schollz/progressbar/v3 v3.19.1
-	github.com/spf13/cobra v1.10.2
-	github.com/spf13/viper v1.21.0
-	github.com/stretchr/testify v1.12.1
-	github.com/twmb/franz-go v1.22.3
-	github.com/twmb/franz-go/pkg/kadm v1.20.0
-	github.com/twmb/franz-go/pkg/kmsg v1.15.1
-	github.com/zeebo/xxh3 v1.1.0
-	go.etcd.io/bbolt v1.5.0
-	go.etcd.io/raft/v3 v3.7.0
-	go.uber.org/goleak v1.3.0
-	go.yaml.in/yaml/v4 v4.0.0
-	golang.org/x/sync v0.24.0
-	golang.org/x/sys v0.50.0
-	golang.org/x/term v0.48.0
-	golang.org/x/tools v0.52.0
-	google.golang.org/grpc v1.85.0
-	google.golang.org/protobuf v1.36.12
-	pgregory.net/rapid v1.3.0
+	github.com/cockroachdb/datadriven v1.0.3 // scenario and golden tests as readable text files
+	github.com/expr-lang/expr v1.17.8 // the expression language of pipelines, type-checked and bounded
+	github.com/fsnotify/fsnotify v1.10.1 // dev notices changed files without polling
+	github.com/goccy/go-yaml v1.19.2 // renders YAML syntax errors with the place and the line
+	github.com/google/uuid v1.6.0 // topic, directory, cluster and member ids
+	github.com/hashicorp/go-hclog v1.6.3 // the logger go-plugin asks for; bridged to slog
+	github.com/hashicorp/go-plugin v1.8.0 // operators and connectors as subprocesses over gRPC
+	github.com/klauspost/compress v1.20.4 // gzip, snappy and zstd of record batches, fast and bounded
+	github.com/pierrec/lz4/v4 v4.1.33 // LZ4 frames of record batches
+	github.com/prometheus/client_golang v1.25.0 // the /metrics endpoint
+	github.com/schollz/progressbar/v3 v3.19.1 // progress bars on a terminal
+	github.com/spf13/cobra v1.10.2 // the command tree, help and completion
+	github.com/spf13/viper v1.21.0 // settings from flags, environment and files
+	github.com/stretchr/testify v1.12.1 // assertions that stop a test and show the difference
+	github.com/twmb/franz-go v1.22.3 // the Kafka client of the streams layer, the command line and the tests
+	github.com/twmb/franz-go/pkg/kadm v1.20.0 // Kafka administration: topics, groups, offsets
+	github.com/twmb/franz-go/pkg/kmsg v1.15.1 // the generated codec of every Kafka request and response
+	github.com/zeebo/xxh3 v1.1.0 // fast hashes: the hash function of pipelines, fingerprints of records
+	go.etcd.io/bbolt v1.5.0 // local state of tasks: ordered keys, atomic commits, one file
+	go.etcd.io/raft/v3 v3.7.0 // the controller's consensus, without clock, disk or socket inside
+	go.uber.org/goleak v1.3.0 // tests that fail when a goroutine is left behind
+	go.yaml.in/yaml/v4 v4.0.0 // YAML nodes with line and column
+	golang.org/x/sync v0.24.0 // errgroup: parts that run together and stop together
+	golang.org/x/sys v0.50.0 // fallocate, fdatasync, flock, sendfile and process attributes
+	golang.org/x/term v0.48.0 // tells a terminal from a pipe
+	google.golang.org/grpc v1.85.0 // the transport of the plugin protocol
+	google.golang.org/protobuf v1.36.12 // the messages of the plugin protocol
+	pgregory.net/rapid v1.3.0 // property and state-machine tests that shrink
 )
 
 require (
@@ -39,7 +38,6 @@ require (
 	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
-	github.com/cpuguy83/go-md2man/v2 v2.0.6 // indirect
 	github.com/fatih/color v1.13.0 // indirect
 	github.com/go-viper/mapstructure/v2 v2.4.0 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
@@ -57,7 +55,6 @@ require (
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
-	github.com/russross/blackfriday/v2 v2.1.0 // indirect
 	github.com/sagikazarmark/locafero v0.11.0 // indirect
 	github.com/sourcegraph/conc v0.3.1-0.20240121214520-5f936abd7ae8 // indirect
 	github.com/spf13/afero v1.15.0 // indirect
@@ -70,6 +67,7 @@ require (
 	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/perf v0.0.0-20260908200009-22c9c6c9d4da // indirect
 	golang.org/x/text v0.43.0 // indirect
+	golang.org/x/tools v0.52.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 	google.golang.org/grpc/cmd/protoc-gen-go-grpc v1.6.2 // indirect
 	honnef.co/go/tools v0.8.2 // indirect
