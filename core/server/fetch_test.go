@@ -273,3 +273,33 @@ func TestFetchLeavesWithItsClient(t *testing.T) {
 	require.NoError(t, w.c.Close())
 	c.Stop() // goleak finds what stays behind, and Stop would wait for it
 }
+
+// TestCloseAnswersParkedFetch: a broker that closes answers fetches with what there is, rather
+// than keeping them for their time.
+func TestCloseAnswersParkedFetch(t *testing.T) {
+	c := coretest.Start(t, coretest.Options{})
+	id := newTopic(t, c, "t", 1, nil)
+	w := dial(t, c)
+	fill(t, w, "t", 1)
+	req := fetchRequest(12, "t", id, 0, 0)
+	req.MaxWaitMillis, req.MinBytes = 1<<31-1, 1<<20
+	sent := w.send(req)
+	// What a later request of the connection does tells that the fetch was read.
+	later := produceRequest(9, "t", id, 0, batch(t, 1, record.BuilderOptions{}))
+	sentLater := w.send(later)
+	seen := fetchRequest(12, "t", id, 0, 1)
+	seen.MaxWaitMillis = 10000
+	require.NotEmpty(t, fetchOne(dial(t, c), seen).RecordBatches)
+	start := time.Now()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		c.Stop()
+	}()
+	got := w.receive(req, sent).(*kmsg.FetchResponse)
+	require.Len(t, got.Topics[0].Partitions[0].RecordBatches, 2*int(oneBatch(t)))
+	w.receive(later, sentLater)
+	requireHangUp(t, w)
+	<-closed
+	require.Less(t, time.Since(start), 1500*time.Millisecond)
+}
