@@ -16,10 +16,10 @@ import (
 // kills is how often the whole process is killed in all.
 const kills = 20
 
-// TestKilledAtAnyMomentTheResultsAreTheSame kills the process with SIGKILL at random moments of the
-// ingest, the processing and the writing of the sink file, and starts it again on what is left, until
-// it comes to its end by itself. Then everything must be there once. The moments differ from run to
-// run; the seed is printed.
+// TestKilledAtAnyMomentTheResultsAreTheSame kills the process with SIGKILL at random moments of
+// the ingest, the processing and the writing of the sink file, and starts it again on what is
+// left, until it comes to its end by itself. Then everything must be there once. The moments
+// differ from run to run; the seed is printed.
 func TestKilledAtAnyMomentTheResultsAreTheSame(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -52,8 +52,8 @@ func TestKilledAtAnyMomentTheResultsAreTheSame(t *testing.T) {
 	}
 }
 
-// runOrKill runs the example as a process of its own and kills it after a while. It reports whether the
-// process came to its end before that.
+// runOrKill runs the example as a process of its own and kills it after a while. It reports
+// whether the process came to its end before that.
 func (r *run) runOrKill(after time.Duration) bool {
 	r.t.Helper()
 	cmd := exec.Command(os.Args[0], "dev", ".", "--until-done", "--data-dir", r.dataDir,

@@ -24,7 +24,8 @@ import (
 // asProcess makes this binary the product's: the crash tests start it so and kill it.
 const asProcess = "FLIGHTS_TEST_AS_MILLSTREAM"
 
-// TestMain serves connectors when the pipeline under test starts this binary again as their process.
+// TestMain serves connectors when the pipeline under test starts this binary again as their
+// process.
 func TestMain(m *testing.M) {
 	if command.IsConnectorProcess(os.Args) || os.Getenv(asProcess) != "" {
 		os.Exit(command.Main(os.Args[1:]))
@@ -47,15 +48,16 @@ func runFlights(t *testing.T, pipeline string, vars ...string) *run {
 	t.Helper()
 	dir := t.TempDir()
 	r := &run{t: t, dataDir: filepath.Join(dir, "data"), out: filepath.Join(dir, "delays.ndjson")}
-	args := []string{"dev", pipeline, "--until-done", "--data-dir", r.dataDir, "--listen", "127.0.0.1:0",
-		"--http", "127.0.0.1:0", "--var", "out=" + r.out}
+	args := []string{"dev", pipeline, "--until-done", "--data-dir", r.dataDir,
+		"--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--var", "out=" + r.out}
 	for _, v := range vars {
 		args = append(args, "--var", v)
 	}
 	var stdout, stderr bytes.Buffer
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	exit := command.Run(ctx, args, command.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr})
+	streams := command.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}
+	exit := command.Run(ctx, args, streams)
 	require.Zero(t, exit, "%s", stderr.String())
 	require.NotEmpty(t, stdout.String(), "rows are printed as they come out")
 	return r

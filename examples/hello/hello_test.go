@@ -13,7 +13,8 @@ import (
 	"github.com/millstream-io/millstream/cli/command"
 )
 
-// TestMain serves connectors when the pipeline under test starts this binary again as their process.
+// TestMain serves connectors when the pipeline under test starts this binary again as their
+// process.
 func TestMain(m *testing.M) {
 	if command.IsConnectorProcess(os.Args) {
 		os.Exit(command.Main(os.Args[1:]))

@@ -124,8 +124,8 @@ type Cluster interface {
 }
 
 // ReadRange calls fn with the records of [from, to) of one partition, in order and in runs. It
-// returns when the position has reached to, also if the last records before it are gone. c must have
-// no other partitions: what comes of them is dropped.
+// returns when the position has reached to, also if the last records before it are gone. c must
+// have no other partitions: what comes of them is dropped.
 func ReadRange(ctx context.Context, c Consumer, tp TopicPartition, from, to int64,
 	fn func(records []record.Record) error,
 ) error {

@@ -107,8 +107,8 @@ func (k *Kafka) kgo(more ...kgo.Opt) []kgo.Opt {
 	return append(opts, more...)
 }
 
-// dialer makes the errors of dial look like those of package net. kgo waits for a broker that cannot
-// be dialled only if the error is a net.OpError; any other fails the records at once.
+// dialer makes the errors of dial look like those of package net. kgo waits for a broker that
+// cannot be dialled only if the error is a net.OpError; any other fails the records at once.
 func dialer(dial func(context.Context, string, string) (net.Conn, error),
 ) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
