@@ -154,21 +154,27 @@ func (p *Partition) AppendAndWait(ctx context.Context, batches []byte, origin st
 	if err != nil {
 		return res, err
 	}
+	return res, p.AwaitCommitted(ctx, res.LastOffset+1)
+}
+
+// AwaitCommitted returns once the high watermark has reached offset, or with the reason why it may
+// never.
+func (p *Partition) AwaitCommitted(ctx context.Context, offset int64) error {
 	w := make(signal, 1)
-	if !p.WaitCommitted(res.LastOffset+1, w) {
-		return res, nil
+	if p.WaitCommitted(offset, w) {
+		select {
+		case <-w:
+		case <-ctx.Done():
+			p.Forget(w)
+			return fmt.Errorf("wait for commit of %s up to %d: %w", p.tp, offset, ctx.Err())
+		}
 	}
-	select {
-	case <-w:
-	case <-ctx.Done():
-		p.Forget(w)
-		return res, fmt.Errorf("wait for commit of %s at %d: %w", p.tp, res.LastOffset, ctx.Err())
-	}
-	if p.HighWatermark() <= res.LastOffset {
-		return res, fmt.Errorf("commit %s at %d: %w", p.tp, res.LastOffset,
+	// The wait also ends, or is refused, when the partition has stopped serving.
+	if p.HighWatermark() < offset {
+		return fmt.Errorf("commit %s up to %d: %w", p.tp, offset,
 			errors.Join(p.Err(), ErrNotLeader))
 	}
-	return res, nil
+	return nil
 }
 
 // signal is a Waiter for one goroutine.

@@ -290,6 +290,31 @@ func TestFullDiskRefusesAppendsAndRecovers(t *testing.T) {
 	require.NoError(t, d.Delete(tp0), "deleting works on a full disk")
 }
 
+// A broker that was killed by a full disk must start on it, or nobody can delete anything.
+func TestStartOnAFullDisk(t *testing.T) {
+	mem := vfs.NewMem()
+	d, l := filledLog(t, mem)
+	want := readAll(t, l, 500)
+	d.closeAll()
+	require.NoError(t, d.lock.Close())
+	fault := vfs.NewFault(mem)
+	fault.SetSpace(0)
+	d = mustOpen(t, fault, "/data")
+	l, _ = d.Log(tp0)
+	require.NoError(t, l.Err())
+	require.Equal(t, want, readAll(t, l, 500))
+	_, err := l.Append(batchOf(t, 1, 10, t0), AppendOptions{})
+	require.ErrorIs(t, err, ErrNoSpace)
+	require.NoError(t, l.DeleteRecordsBefore(0))
+	fault.SetSpace(-1)
+	mustAppend(t, l, batchOf(t, 1, 10, t0))
+	require.NoError(t, d.Close())
+	d = mustOpen(t, mem, "/data")
+	l, _ = d.Log(tp0)
+	require.NoError(t, l.Err())
+	require.Len(t, readAll(t, l, 500), len(want)+1)
+}
+
 // A write that fails leaves bytes behind the end. They must be gone before the next append, or a
 // later crash could take them for records.
 func TestFailedWriteIsTrimmedBeforeTheNextAppend(t *testing.T) {

@@ -201,10 +201,12 @@ func (l *Log) openSegments(bases []int64, p openParams) ([]*segment, epochList, 
 			return list, epochs, l.retireAfter(bases[i+1:], s)
 		}
 		if !last {
-			if err := s.seal(); err != nil {
+			err := s.seal()
+			if err != nil && !isNoSpace(err) {
 				return list, epochs, err
 			}
-			s.durable = !dirty
+			// On a full disk, rebuilt indexes stay in memory, and the next start rebuilds them.
+			s.durable = !dirty && err == nil
 		}
 	}
 	return list, epochs, nil
