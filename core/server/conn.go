@@ -182,6 +182,9 @@ func (c *conn) control(h handler, head protocol.Header, body []byte) error {
 		return net.ErrClosed
 	}
 	c.out.flush()
+	if h.waits {
+		defer c.in.watch(c.cancel)()
+	}
 	resp, err := h.handle(c.s, c.ctx, &request{
 		message: message, version: head.Version, clientID: clientID,
 		clientHost: c.host, inMemory: c.inMemory,

@@ -45,8 +45,10 @@ type frameReader struct {
 	large *[]byte
 	// largeHeld is the budget held for large.
 	largeHeld int64
-	// size is where the length field is read while no buffer is held.
-	size [4]byte
+	// size is where the length field is read while no buffer is held; peeked bytes of it are there
+	// already.
+	size   [4]byte
+	peeked int
 	// deadline is the read deadline that is set; zero when none is.
 	deadline time.Time
 }
@@ -114,10 +116,13 @@ func isTimeout(err error) bool {
 // await reads the length field into f.size: any time may pass before its first byte, little
 // between that and the last.
 func (f *frameReader) await() error {
-	f.extend(f.idle)
-	n, err := f.conn.Read(f.size[:])
-	if n == 0 && err != nil {
-		return err
+	n := f.peeked
+	if f.peeked = 0; n == 0 {
+		f.extend(f.idle)
+		var err error
+		if n, err = f.conn.Read(f.size[:]); n == 0 && err != nil {
+			return err
+		}
 	}
 	for n < len(f.size) {
 		f.extendNow(f.step)
@@ -127,6 +132,29 @@ func (f *frameReader) await() error {
 		}
 	}
 	return nil
+}
+
+// watch calls gone if the peer hangs up while the connection's own goroutine is busy with a
+// request. The reader must be parked, and is not to be used until the returned function has ended
+// the watch.
+func (f *frameReader) watch(gone func()) (end func()) {
+	if f.buf != nil || f.peeked > 0 {
+		return func() {} // the peer has sent more: it was there a moment ago
+	}
+	f.deadline = time.Time{}
+	_ = f.conn.SetReadDeadline(f.deadline)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n, err := f.conn.Read(f.size[:1])
+		if f.peeked = n; n == 0 && err != nil && !isTimeout(err) {
+			gone()
+		}
+	}()
+	return func() {
+		_ = f.conn.SetReadDeadline(past)
+		<-done
+	}
 }
 
 // park gives the buffer back; nothing may be buffered.

@@ -2,12 +2,16 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"net"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/millstream-io/millstream/core/protocol"
 )
 
 // pipeReader is a frameReader of what write writes.
@@ -93,4 +97,44 @@ func TestLengthAloneClaimsLittle(t *testing.T) {
 		require.Error(t, <-failed)
 		r.memory.sem.Release(rest)
 	}
+}
+
+// TestHangUpEndsAWaitingRequest: a client that leaves while its request waits for others is
+// noticed, and one that sends more meanwhile is not taken for gone.
+func TestHangUpEndsAWaitingRequest(t *testing.T) {
+	entered, gate := make(chan struct{}, 1), make(chan struct{})
+	ended := make(chan error, 1)
+	s := startLine(t, Limits{}, handler{key: protocol.KeyJoinGroup, max: 9, waits: true,
+		handle: func(_ *Server, ctx context.Context, r *request) (kmsg.Response, error) {
+			entered <- struct{}{}
+			select {
+			case <-ctx.Done():
+				ended <- ctx.Err()
+			case <-gate:
+			}
+			return r.message.ResponseKind(), nil
+		}})
+	join := encodeRequest(1, kmsg.NewPtrJoinGroupRequest())
+
+	leaving := s.dial(t)
+	_, err := leaving.Write(join)
+	require.NoError(t, err)
+	<-entered
+	require.NoError(t, leaving.Close())
+	require.ErrorIs(t, <-ended, context.Canceled)
+
+	staying := s.dial(t)
+	_, err = staying.Write(join)
+	require.NoError(t, err)
+	<-entered
+	more := encodeRequest(2, apiVersionsRequest(3))
+	_, err = staying.Write(more[:3])
+	require.NoError(t, err)
+	gate <- struct{}{}
+	id, _ := readFrame(t, staying)
+	require.Equal(t, int32(1), id)
+	_, err = staying.Write(more[3:])
+	require.NoError(t, err)
+	id, _ = readFrame(t, staying)
+	require.Equal(t, int32(2), id)
 }

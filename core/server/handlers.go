@@ -38,6 +38,9 @@ type handler struct {
 	// served is the first version that is really served; it differs from min for Produce only,
 	// and 0 stands for min.
 	served int16
+	// waits tells that it may wait for other clients, so that one which hangs up meanwhile must
+	// be noticed.
+	waits bool
 	// handle answers it; nil for Produce and Fetch, which conn.go dispatches itself.
 	handle handlerFunc
 }

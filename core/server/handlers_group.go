@@ -8,10 +8,10 @@ var groupHandlers = []handler{
 	{key: 9, min: 1, max: 10, handle: (*Server).offsetFetch},
 	{key: 10, min: 0, max: 6, handle: (*Server).findCoordinator},
 	// JoinGroup must begin at 0: librdkafka before 2.11 and kafka-go ask for that (KAFKA-19444).
-	{key: 11, min: 0, max: 9, handle: (*Server).joinGroup},
+	{key: 11, min: 0, max: 9, waits: true, handle: (*Server).joinGroup},
 	{key: 12, min: 0, max: 4, handle: (*Server).heartbeat},
 	{key: 13, min: 0, max: 5, handle: (*Server).leaveGroup},
-	{key: 14, min: 0, max: 5, handle: (*Server).syncGroup},
+	{key: 14, min: 0, max: 5, waits: true, handle: (*Server).syncGroup},
 	{key: 15, min: 0, max: 6, handle: (*Server).describeGroups},
 	{key: 16, min: 0, max: 5, handle: (*Server).listGroups},
 	{key: 42, min: 0, max: 2, handle: (*Server).deleteGroups},
