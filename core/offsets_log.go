@@ -76,8 +76,14 @@ func (l *offsetsLog) Replay(ctx context.Context, n int32, fn func(record.Record)
 	if err != nil {
 		return err
 	}
+	// Records that are appended and not committed yet may still become so: who replays must not
+	// miss them, or its memory would be behind the log.
+	end := p.EndOffset()
+	if err := p.AwaitCommitted(ctx, end); err != nil {
+		return err
+	}
 	var buf []byte
-	for offset, end := p.StartOffset(), p.HighWatermark(); offset < end; {
+	for offset := p.StartOffset(); offset < end; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
