@@ -102,6 +102,9 @@ func TestSinkRecoversFromEveryTornWrite(t *testing.T) {
 		requirePut(t, path, second)
 		requireFile(t, path, string(whole))
 	}
+	restore(t, path, whole[:len(whole)-1], journal)
+	requirePut(t, path, batch(1, `2`)) // the torn bytes are gone, not only overwritten
+	requireFile(t, path, string(before)+"2\n")
 	for cut := len(before); cut <= len(whole); cut++ {
 		restore(t, path, whole[:cut], journal)
 		requirePut(t, path, second)
