@@ -15,7 +15,8 @@ type Log interface {
 	// "nothing was written". A context error counts as ErrUnknownOutcome.
 	Append(ctx context.Context, partition int32, recs []record.Record) (lastOffset int64, err error)
 	// Replay calls fn for every record of the partition from its start to its end at the time of
-	// the call, in order. Keys and values are fn's only until it returns. It returns fn's error.
+	// the call, in order; it waits for those that are appended and not durable yet. Keys and values
+	// are fn's only until it returns. It returns fn's error.
 	Replay(ctx context.Context, partition int32, fn func(record.Record) error) error
 	// LeaderEpoch is the epoch in which this node leads the partition now, or -1.
 	LeaderEpoch(partition int32) int32

@@ -339,6 +339,7 @@ func (s *shard) append(recs []record.Record) error {
 	switch {
 	case err == nil && log.LeaderEpoch(s.n) != s.epoch:
 		return fmt.Errorf("%w: leader epoch changed during the append", ErrUnknownOutcome)
+	case errors.Is(err, ErrUnknownOutcome):
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
 		return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 	}
