@@ -42,13 +42,16 @@ func newSocketDir() (*socketDir, error) {
 	}
 	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err == nil {
-		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		err = flock(lock)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), os.RemoveAll(path))
 	}
 	return &socketDir{path, lock}, nil
 }
+
+// flock locks f for this host; it fails when another has it.
+func flock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
 
 func (d *socketDir) remove() {
 	_ = os.RemoveAll(d.path)
@@ -70,7 +73,7 @@ func sweepSockets(base string) {
 		if err != nil {
 			continue // another user's, or not ours at all
 		}
-		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		if flock(lock) == nil {
 			_ = os.RemoveAll(dir)
 		}
 		_ = lock.Close()
