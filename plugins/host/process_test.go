@@ -195,18 +195,28 @@ func TestCloseEndsTheWholeGroupAndCleansUp(t *testing.T) {
 	group, err := syscall.Getpgid(pid)
 	require.NoError(t, err)
 	require.Equal(t, pid, group)
-	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), "ms-plugin-*"))
-	require.NotEmpty(t, dirs)
-	info, err := os.Stat(dirs[0])
+	dir := filepath.Dir(socketDirOf(t, pid))
+	info, err := os.Stat(dir)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), info.Mode().Perm())
 	require.NoError(t, p.Close())
 	requireGone(t, pid)
 	requireGone(t, child)
-	left, _ := filepath.Glob(filepath.Join(os.TempDir(), "ms-plugin-*", "plugin-dir*", "plugin*"))
-	for _, path := range left { // of other tests that run now
-		require.NotContains(t, path, filepath.Base(dirs[0]))
+	require.NoDirExists(t, dir)
+}
+
+// socketDirOf reads from a plugin's environment where its socket is.
+func socketDirOf(t *testing.T, pid int) string {
+	t.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	require.NoError(t, err)
+	for kv := range strings.SplitSeq(string(raw), "\x00") {
+		if dir, ok := strings.CutPrefix(kv, "PLUGIN_UNIX_SOCKET_DIR="); ok {
+			return dir
+		}
 	}
+	t.Fatal("no socket directory in the environment")
+	return ""
 }
 
 // TestHostProcess is the host that TestNoOrphanAfterHostIsKilled kills; run alone it does nothing.

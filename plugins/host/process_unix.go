@@ -94,7 +94,8 @@ func (p *process) start(env []string) error {
 		return errors.Join(err, closeAll(outR, outW, errR, errW, lifeR, lifeW))
 	}
 	cmd := &exec.Cmd{
-		Path: path, Dir: p.command.Dir, Args: append([]string{p.command.shown()}, p.command.Args...), Env: env,
+		Path: path, Dir: p.command.Dir, Env: env,
+		Args:   append([]string{p.command.shown()}, p.command.Args...),
 		Stdout: outW, Stderr: errW, ExtraFiles: []*os.File{lifeR}, SysProcAttr: childAttr(),
 	}
 	unpin, err := pinBinary(cmd, bin, p.command.SHA256 != "")

@@ -78,7 +78,9 @@ type countdownConfig struct {
 }
 
 func ExampleNewSource() {
-	part := sdk.NewSource("countdown", func() sdk.SourceReader[countdownConfig, int] { return &countdown{} })
+	part := sdk.NewSource("countdown", func() sdk.SourceReader[countdownConfig, int] {
+		return &countdown{}
+	})
 	for _, d := range part.Check([]byte(`{"form": 3}`)) {
 		fmt.Println(d.Pointer, d.Message, d.Hint)
 	}
