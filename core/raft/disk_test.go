@@ -135,13 +135,19 @@ func TestDamagedStateIsRefused(t *testing.T) {
 
 // A write that failed must end the node: going on would answer for entries that are not there.
 func TestDiskErrorEndsTheNode(t *testing.T) {
-	for _, op := range []vfs.Op{vfs.OpWrite, vfs.OpSync} {
-		t.Run(string(op), func(t *testing.T) {
+	for _, c := range []struct {
+		op  vfs.Op
+		err error
+	}{
+		{vfs.OpWrite, syscall.EIO}, {vfs.OpSync, syscall.EIO},
+		{vfs.OpSync, syscall.ENOSPC}, // a sync is never tried again, whatever it failed of
+	} {
+		t.Run(fmt.Sprint(c.op, " ", c.err), func(t *testing.T) {
 			mem := vfs.NewMem()
 			fault := vfs.NewFault(mem)
 			n := mustOpen(t, fault, nil)
 			n.propose(t, "kept")
-			remove := fault.Inject(vfs.Rule{Op: op, Path: ".log", Err: syscall.EIO})
+			remove := fault.Inject(vfs.Rule{Op: c.op, Path: ".log", Err: c.err})
 			_, err := n.Propose(t.Context(), []byte("lost"))
 			require.ErrorIs(t, err, raft.ErrFailed)
 			<-n.Done()
