@@ -59,6 +59,10 @@ func Build(ctx context.Context, dir string, o BuildOptions) (Binary, error) {
 		}
 		o.CacheDir = filepath.Join(base, "millstream", "plugins")
 	}
+	// The go command runs in dir and would take a relative name from there.
+	if o.CacheDir, err = filepath.Abs(o.CacheDir); err != nil {
+		return Binary{}, fmt.Errorf("find the cache for built plugins: %w", err)
+	}
 	if o.Go == "" {
 		o.Go = "go"
 	}

@@ -76,6 +76,23 @@ func TestBuildCachesByContent(t *testing.T) {
 	require.False(t, build().Cached) // a cache somebody cleaned
 }
 
+// A data directory is often a relative name: the cache in it is where the caller sees it, not
+// where the go command runs.
+func TestBuildInRelativeCache(t *testing.T) {
+	dir := project(t, map[string]string{"go.mod": module, "a.go": "package main\n\nfunc main() {}\n"})
+	t.Chdir(t.TempDir())
+	for _, cached := range []bool{false, true} {
+		b, err := host.Build(t.Context(), dir, host.BuildOptions{CacheDir: "data/plugins"})
+		require.NoError(t, err)
+		require.Equal(t, cached, b.Cached)
+		require.True(t, filepath.IsAbs(b.Path))
+		sum, err := host.Checksum(b.Path)
+		require.NoError(t, err)
+		require.Equal(t, b.SHA256, sum)
+	}
+	require.NoDirExists(t, filepath.Join(dir, "data"))
+}
+
 func TestBuildReportsCompileErrors(t *testing.T) {
 	dir := project(t, map[string]string{
 		"go.mod": module, "main.go": "package main\n\nfunc main() {\n\tx := 1\n\tundefined()\n}\n",
