@@ -95,7 +95,7 @@ func Plugin() sdk.Plugin {
 			sdk.NewSource("source", func() sdk.SourceReader[SourceConfig, Position] { return &source{} }).
 				WithDoc("ndjson, csv or lines of a file, once or as it grows"),
 			sdk.NewSink("sink", func() sdk.SinkWriter[SinkConfig] { return &sink{} }).
-				WithDoc("appends ndjson or csv, each record exactly once"),
+				WithDoc("appends ndjson or csv, each record exactly once").Exactly(),
 		},
 	}
 }

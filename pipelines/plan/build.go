@@ -98,6 +98,7 @@ func (b *builder) source(s *check.Source) {
 		out.Connector = &Connector{Name: t.Connector.Value, Config: &t.Config,
 			Pos: t.Connector.Pos}
 	}
+	out.Deterministic = s.Connector == nil || s.Connector.Deterministic
 	b.plan.Sources = append(b.plan.Sources, out)
 }
 
@@ -138,7 +139,7 @@ func (b *builder) step(s *check.Step) {
 		n.Kind, n.Log = KindLog, s.Template
 	case "key_by":
 		n.Kind = KindKeyBy
-		n.KeyBy = &KeyBy{Key: s.Program, Topic: b.name(s.ID, "repartition")}
+		n.KeyBy = &KeyBy{Key: s.Program, Topic: b.name(n.StreamID(), "repartition")}
 	case "branch":
 		n.Kind = KindBranch
 		for _, a := range s.Arms {
@@ -169,9 +170,26 @@ func (b *builder) rekey(n *Node, s *check.Step) {
 	key := *n
 	key.ID, key.Kind, key.Implicit = s.ID+".key", KindKeyBy, true
 	key.Rows, key.Value, key.Window = s.In.Scope.Rows, s.In.Scope.Value, s.In.Scope.Window
-	key.KeyBy = &KeyBy{Key: s.Program, Topic: b.name(s.ID, "repartition")}
+	key.KeyBy = &KeyBy{Key: s.Program, Topic: b.name(key.StreamID(), "repartition")}
+	b.keyTaken(s, key.StreamID())
 	b.plan.Nodes = append(b.plan.Nodes, &key)
 	n.From = []string{key.ID}
+}
+
+// keyTaken reports a step or source that has the name under which the key_by before s runs.
+func (b *builder) keyTaken(s *check.Step, id string) {
+	taken := b.plan.Source(id) != nil
+	for _, other := range b.in.Steps {
+		taken = taken || other.ID == id
+	}
+	if !taken {
+		return
+	}
+	at := s.Tree.Pos
+	b.findings = append(b.findings, lang.Finding{File: at.File, Line: at.Line, Col: at.Col,
+		Width: 1, Code: check.CodeDuplicateID, Severity: lang.Error,
+		Message: fmt.Sprintf("the id %q is needed for the new key of step %q", id, s.ID),
+		Hint:    "give the other step or source another id"})
 }
 
 func (b *builder) aggregate(s *check.Step) *Aggregate {
@@ -180,7 +198,7 @@ func (b *builder) aggregate(s *check.Step) *Aggregate {
 		Size: t.Window.Tumbling.Value, Every: t.Window.Tumbling.Value,
 		Offset: t.Window.Offset.Value, EmitOnClose: t.Emit.Value == "on_close",
 		Grace: t.Grace.Value, Late: s.LateAction, LateTopic: string(t.Late.Topic.Value),
-		Store: b.name(s.ID, "store"), Changelog: b.name(s.ID, "changelog"),
+		Store: b.name(s.ID, "store"),
 	}
 	if h := t.Window.Hopping; h != nil {
 		a.Size, a.Every = h.Size.Value, h.Every.Value

@@ -14,6 +14,12 @@ func (b *builder) guarantees() {
 		}
 	}
 	impure := map[string]string{} // by source, node or arm: why what comes out may differ
+	for _, s := range p.Sources {
+		if !s.Deterministic {
+			impure[s.ID] = "connector " + s.Connector.Name + " may not read the same again"
+			p.Determinism = DeterminismD
+		}
+	}
 	for _, n := range p.Nodes {
 		why := ""
 		for _, from := range n.From {

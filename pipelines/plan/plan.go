@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/millstream-io/millstream/pipelines/check"
@@ -49,9 +51,11 @@ type Source struct {
 	// Connector fills the topic. nil: somebody else does.
 	Connector *Connector
 	// TableOnly: no node reads the source, it only fills the topic of a table.
-	TableOnly   bool
-	Pos         lang.Pos
-	Fingerprint string
+	TableOnly bool
+	// Deterministic: read again from a position, the connector gives the same records.
+	Deterministic bool
+	Pos           lang.Pos
+	Fingerprint   string
 }
 
 // Start says where reading begins when no position is stored.
@@ -174,7 +178,6 @@ type Aggregate struct {
 	Late      string
 	LateTopic string
 	Store     string
-	Changelog string
 }
 
 // Fold is one field of the result. Func is count, sum, min, max or avg. Arg is nil for count; a
@@ -238,6 +241,10 @@ const (
 	TopicSink        TopicRole = "sink"
 	TopicDLQ         TopicRole = "dlq"
 	TopicLate        TopicRole = "late"
+	// TopicOutput is what a connector sink reads: the pipeline's own.
+	TopicOutput TopicRole = "output"
+	// TopicPositions keeps how far connector sources have read.
+	TopicPositions TopicRole = "positions"
 )
 
 // Topic is a topic the pipeline touches.
@@ -258,13 +265,17 @@ type Store struct {
 	Name string
 	// Node or Table owns it.
 	Node, Table string
-	// Changelog is the topic it is restored from; a table's is the table's own topic.
+	// Changelog is the topic it is restored from.
 	Changelog string
 }
 
 // SubTopology is a part of the plan that a task runs for one partition.
 type SubTopology struct {
 	Index int
+	// Name is the id of the first source or key_by whose records it reads; it names the changelog.
+	Name string
+	// Changelog keeps the state of the part and how far it has read.
+	Changelog string
 	// Topics are what the part reads: sources' topics and repartition topics, in the order in
 	// which records of equal time are processed.
 	Topics []string
@@ -297,6 +308,29 @@ const (
 	// DeterminismD: something looks at a clock or the outside. A replay may differ.
 	DeterminismD Determinism = "D"
 )
+
+// StreamID is the id under which the streams layer runs the node: that layer's ids have no dots, which
+// the ids of implicit nodes have.
+func (n *Node) StreamID() string { return strings.ReplaceAll(n.ID, ".", "-") }
+
+// OutputTopic is the topic the steps write for the sink: its own, or the one its connector reads.
+func (p *Plan) OutputTopic(s *Sink) string { return OutputTopic(p.Pipeline, s) }
+
+// OutputTopic is Plan.OutputTopic for a run under another name.
+func OutputTopic(app string, s *Sink) string {
+	if s.Connector == nil {
+		return s.Topic
+	}
+	return app + "-" + s.ID + "-output"
+}
+
+// PositionTopic keeps how far the connector sources of a pipeline have read.
+func PositionTopic(app string) string { return app + "-positions" }
+
+// FilledByConnectors tells whether any source has a connector.
+func (p *Plan) FilledByConnectors() bool {
+	return slices.ContainsFunc(p.Sources, func(s *Source) bool { return s.Connector != nil })
+}
 
 // Node returns the node with an id, or nil.
 func (p *Plan) Node(id string) *Node {

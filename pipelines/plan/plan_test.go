@@ -78,7 +78,7 @@ func TestRepartitionsWhereTheKeyIsAnother(t *testing.T) {
 	p := compile(t, base)
 	require.Equal(t, KindKeyBy, p.Node("named.key").Kind)
 	require.True(t, p.Node("named.key").Implicit)
-	require.Equal(t, "p-named-repartition", p.Node("named.key").KeyBy.Topic)
+	require.Equal(t, "p-named-key-repartition", p.Node("named.key").KeyBy.Topic)
 	require.Equal(t, []string{"big"}, p.Node("named.key").From)
 	require.Equal(t, []string{"named.key"}, p.Node("named").From)
 	require.Equal(t, []string{"user"}, p.Node("named").Carry)
@@ -118,9 +118,9 @@ func TestSameTextIsTheCurrentKey(t *testing.T) {
 func TestPartitionsFollowTheTable(t *testing.T) {
 	p := compile(t, base)
 	require.Equal(t, "", p.Topic("users").SameAs)
-	require.Equal(t, "users", p.Topic("p-named-repartition").SameAs,
+	require.Equal(t, "users", p.Topic("p-named-key-repartition").SameAs,
 		"the stream moves to the table's partitions, not the table to the stream's")
-	require.Equal(t, []string{"p-named-repartition", "users"}, p.SubTopologies[1].CoPartitioned)
+	require.Equal(t, []string{"p-named-key-repartition", "users"}, p.SubTopologies[1].CoPartitioned)
 	require.True(t, p.Topic("users").Compacted)
 	require.False(t, p.Topic("orders").Create)
 }

@@ -163,6 +163,7 @@ func (b *builder) split() {
 		if !s.TableOnly {
 			t := sub("source " + s.ID)
 			t.Topics = append(t.Topics, s.Topic)
+			b.nameSub(t, s.ID)
 		}
 	}
 	for _, n := range b.plan.Nodes {
@@ -175,6 +176,7 @@ func (b *builder) split() {
 		if n.KeyBy != nil {
 			next := sub("topic " + n.KeyBy.Topic)
 			next.Topics = append(next.Topics, n.KeyBy.Topic)
+			b.nameSub(next, n.StreamID())
 		}
 	}
 	for _, s := range b.plan.Sinks {
@@ -184,8 +186,46 @@ func (b *builder) split() {
 	}
 }
 
+// nameSub names a part after the first stream it reads.
+func (b *builder) nameSub(t *SubTopology, stream string) {
+	if t.Name == "" {
+		t.Name, t.Changelog = stream, b.name(stream, "changelog")
+	}
+}
+
 // topics lists every topic, with how many partitions it is to have.
 func (b *builder) topics() {
+	b.inputTopics()
+	b.nodeTopics()
+	p := b.plan
+	for _, s := range p.Sinks {
+		role := TopicSink
+		if s.Connector != nil {
+			role = TopicOutput
+		}
+		b.topic(&Topic{Name: p.OutputTopic(s), Role: role, Create: true,
+			SameAs: p.SubTopologies[s.Sub].Topics[0]})
+	}
+	for _, name := range b.deadLetterTopics() {
+		b.topic(&Topic{Name: name, Role: TopicDLQ, Create: true, Partitions: 1})
+	}
+	for _, t := range p.SubTopologies {
+		b.topic(&Topic{Name: t.Changelog, Role: TopicChangelog, Create: true, Compacted: true,
+			SameAs: t.Topics[0]})
+	}
+	if p.FilledByConnectors() {
+		b.topic(&Topic{Name: PositionTopic(p.Pipeline), Role: TopicPositions, Create: true,
+			Partitions: 1, Compacted: true})
+	}
+	for _, t := range p.SubTopologies {
+		b.copartition(t)
+	}
+	for _, t := range p.SubTopologies {
+		t.Partitions = b.partitions(t.Topics[0], 0)
+	}
+}
+
+func (b *builder) inputTopics() {
 	p := b.plan
 	for _, s := range p.Sources {
 		role := TopicSource
@@ -197,38 +237,30 @@ func (b *builder) topics() {
 	}
 	for _, t := range p.Tables {
 		b.topic(&Topic{Name: t.Topic, Role: TopicTable, Compacted: true})
-		p.Stores = append(p.Stores, &Store{Name: t.Store, Table: t.ID, Changelog: t.Topic})
 	}
+	for _, t := range p.SubTopologies {
+		for _, id := range t.Tables {
+			table := p.Table(id)
+			p.Stores = append(p.Stores, &Store{Name: table.Store, Table: id, Changelog: t.Changelog})
+		}
+	}
+}
+
+// nodeTopics are those that steps write beside the sinks.
+func (b *builder) nodeTopics() {
+	p := b.plan
 	for _, n := range p.Nodes {
-		first := p.SubTopologies[n.Sub].Topics[0]
+		sub := p.SubTopologies[n.Sub]
 		if n.KeyBy != nil {
 			b.topic(&Topic{Name: n.KeyBy.Topic, Role: TopicRepartition, Create: true,
-				SameAs: first})
+				SameAs: sub.Topics[0]})
 		}
 		if a := n.Aggregate; a != nil {
-			b.topic(&Topic{Name: a.Changelog, Role: TopicChangelog, Create: true,
-				Compacted: true, SameAs: first})
-			p.Stores = append(p.Stores, &Store{Name: a.Store, Node: n.ID,
-				Changelog: a.Changelog})
+			p.Stores = append(p.Stores, &Store{Name: a.Store, Node: n.ID, Changelog: sub.Changelog})
 			if a.LateTopic != "" {
 				b.topic(&Topic{Name: a.LateTopic, Role: TopicLate, Create: true, Partitions: 1})
 			}
 		}
-	}
-	for _, s := range p.Sinks {
-		if s.Topic != "" {
-			b.topic(&Topic{Name: s.Topic, Role: TopicSink, Create: true,
-				SameAs: p.SubTopologies[s.Sub].Topics[0]})
-		}
-	}
-	for _, name := range b.deadLetterTopics() {
-		b.topic(&Topic{Name: name, Role: TopicDLQ, Create: true, Partitions: 1})
-	}
-	for _, t := range p.SubTopologies {
-		b.copartition(t)
-	}
-	for _, t := range p.SubTopologies {
-		t.Partitions = b.partitions(t.Topics[0], 0)
 	}
 }
 

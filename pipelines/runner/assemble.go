@@ -3,7 +3,6 @@ package runner
 import (
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/millstream-io/millstream/pipelines/check"
@@ -96,7 +95,7 @@ func (a *assembly) timestamp(s *plan.Source) eventtime.Extractor {
 
 // node adds one node behind what it reads.
 func (a *assembly) node(n *plan.Node) error {
-	id := nodeID(n.ID)
+	id := n.StreamID()
 	from := a.input(n, id)
 	policy := a.policy(n.Policy)
 	a.at[n.ID] = id
@@ -131,9 +130,6 @@ func (a *assembly) node(n *plan.Node) error {
 	return nil
 }
 
-// nodeID is the plan's id in the form a topology takes: implicit nodes have a dot in theirs.
-func nodeID(id string) string { return strings.ReplaceAll(id, ".", "-") }
-
 // input gives the one node n reads; several are merged first.
 func (a *assembly) input(n *plan.Node, id string) string {
 	a.width[n.ID] = a.width[n.From[0]]
@@ -154,25 +150,11 @@ func (a *assembly) keyBy(n *plan.Node, id, from string, policy *operator.ErrorPo
 	key := id + "-set"
 	a.b.Process(key, []string{from}, topology.ProcessOptions{Kind: "key",
 		New: keyStep(n, a.now), OnError: policy})
-	wanted := a.joinedWith(n)
+	a.width[n.ID] = a.partitions(n.KeyBy.Topic)
 	a.b.KeyBy(id, key, topology.KeyByOptions{
 		Key:        func(r *operator.Record) ([]byte, error) { return r.Key, nil },
-		Partitions: wanted, OnError: policy,
+		Partitions: a.width[n.ID], OnError: policy,
 	})
-	if wanted > 0 {
-		a.width[n.ID] = wanted
-	}
-}
-
-// joinedWith is the number of partitions of the table a repartition is for, 0 if it is for none:
-// the stream is then cut like the table.
-func (a *assembly) joinedWith(n *plan.Node) int32 {
-	for _, down := range a.plan.Nodes {
-		if down.Kind == plan.KindJoin && len(down.From) == 1 && down.From[0] == n.ID {
-			return a.partitions(a.plan.Table(down.Join.Table).Topic)
-		}
-	}
-	return 0
 }
 
 func (a *assembly) branch(n *plan.Node, id, from string, policy *operator.ErrorPolicy) {
@@ -194,7 +176,7 @@ func (a *assembly) sink(s *plan.Sink) {
 	id := s.ID + "-out"
 	a.b.Process(id, []string{a.at[s.From]}, topology.ProcessOptions{Kind: "output",
 		New: outputStep(s, a.now), OnError: &policy})
-	a.b.Sink(s.ID+"-sink", id, a.topic(outputTopic(a.app, s)),
+	a.b.Sink(s.ID+"-sink", id, a.topic(plan.OutputTopic(a.app, s)),
 		topology.SinkOptions{OnError: &policy})
 }
 
@@ -204,14 +186,6 @@ func (a *assembly) topic(live string) string {
 		return live
 	}
 	return a.shadow.topic(live)
-}
-
-// outputTopic is where a sink's records go: its topic, or the one its connector reads.
-func outputTopic(app string, s *plan.Sink) string {
-	if s.Connector == nil {
-		return s.Topic
-	}
-	return app + "-" + s.ID + "-output"
 }
 
 // policy says a plan's policy in the streams layer's words.

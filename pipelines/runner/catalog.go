@@ -113,7 +113,7 @@ func describe(p sdk.Plugin, kind pluginpb.Kind) (pluginpb.PluginClient, *pluginp
 func connectorComponent(client pluginpb.PluginClient, part *pluginpb.Part) *check.Component {
 	return &check.Component{
 		ConfigSchema: part.ConfigSchema, Deterministic: part.Deterministic,
-		Exact: part.Kind == pluginpb.Kind_KIND_SINK && part.Deterministic,
+		Exact: part.Exact,
 		Validate: func(config []byte) []check.Diagnostic {
 			r, err := client.Validate(context.Background(),
 				&pluginpb.ValidateRequest{Part: part.Name, Config: config})
@@ -152,7 +152,7 @@ func (c *Catalog) Operator(ref check.PluginRef, operator string) (*check.Compone
 		return nil, err
 	}
 	return &check.Component{
-		ConfigSchema: part.ConfigSchema, Deterministic: true,
+		ConfigSchema: part.ConfigSchema, Deterministic: part.Deterministic,
 		Validate: func(config []byte) []check.Diagnostic {
 			found, err := plugin.Validate(context.Background(), part.Name, config)
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millstream-io/millstream/pipelines/deploy"
+	"github.com/millstream-io/millstream/pipelines/plan"
 	"github.com/millstream-io/millstream/plugins/pluginpb"
 	"github.com/millstream-io/millstream/streams/client"
 	"github.com/millstream-io/millstream/streams/task"
@@ -77,9 +78,6 @@ func (in *instance) topics(ctx context.Context, cluster client.Cluster) (*topics
 		rename: func(name string) string { return name }}
 	if replay := in.p.revision.Replay; replay != nil {
 		t.rename = func(live string) string { return ShadowTopic(replay.Prefix, live) }
-		if err := t.learn(ctx); err != nil {
-			return nil, err
-		}
 	}
 	return t, t.ensure(ctx, in.replay())
 }
@@ -177,7 +175,7 @@ func (in *instance) makeIngests(
 			Partitions: made.partitions[s.Topic], Key: s.KeyProgram, Set: s.Set,
 			Plugin: procs.connectors[s.Connector.Name], Part: partOf(procs.connectors[s.Connector.Name], pluginpb.Kind_KIND_SOURCE),
 			Config:  s.Connector.Config.JSON(),
-			Commits: client.TopicPartition{Topic: positionTopic(in.app)}, Cluster: cluster,
+			Commits: client.TopicPartition{Topic: plan.PositionTopic(in.app)}, Cluster: cluster,
 			OnError: errorPolicy(in.p.plan.Policy), Logger: in.log, Now: in.runner.opts.Now,
 			OnEnd: func(ends map[int32]int64) { worker.EndInput(s.Topic, ends) },
 		}))
@@ -193,7 +191,7 @@ func (in *instance) makeOutputs(
 		if s.Connector == nil {
 			continue
 		}
-		topic := outputTopic(in.app, s)
+		topic := plan.OutputTopic(in.app, s)
 		all = append(all, newOutput(outputOptions{
 			ID: s.ID, Pipeline: in.app, ConfigHash: in.p.plan.Fingerprint[:16], Topic: topic,
 			Partitions: made.partitions[topic], Group: in.app + "-" + s.ID,

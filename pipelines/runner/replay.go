@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/millstream-io/millstream/core/record"
 	"github.com/millstream-io/millstream/pipelines/plan"
@@ -10,25 +9,6 @@ import (
 	"github.com/millstream-io/millstream/streams/eventtime"
 	"github.com/millstream-io/millstream/streams/operator"
 )
-
-// learn notes how the live outputs are cut, so that the shadow's are cut alike.
-func (t *topics) learn(ctx context.Context) error {
-	t.partitions = map[string]int32{}
-	var names []string
-	for _, s := range t.plan.Sinks {
-		if s.Connector == nil {
-			names = append(names, s.Topic)
-		}
-	}
-	there, err := t.admin.Topics(ctx, names...)
-	if err != nil {
-		return fmt.Errorf("look up live outputs: %w", err)
-	}
-	for name, info := range there {
-		t.partitions[name] = info.Partitions
-	}
-	return nil
-}
 
 // shadow makes what a replay needs beyond a live run; nil on a live one.
 func (in *instance) shadow(ctx context.Context, cluster client.Cluster) (*shadow, error) {

@@ -82,7 +82,7 @@ func (in *instance) sourceStatus(st *deploy.Status, t *tally, ingests []*ingest)
 
 func (in *instance) stepStatus(st *deploy.Status, t *tally) {
 	for _, n := range in.p.plan.Nodes {
-		row := t.steps[nodeID(n.ID)]
+		row := t.steps[n.StreamID()]
 		row.ID = n.ID
 		st.Steps = append(st.Steps, row)
 	}

@@ -30,12 +30,37 @@ type topics struct {
 
 // ensure makes what is missing and learns how each topic is cut.
 func (t *topics) ensure(ctx context.Context, replay bool) error {
-	t.partitions = map[string]int32{}
+	if err := t.learn(ctx); err != nil {
+		return err
+	}
 	specs := t.inputs(replay)
 	if err := t.make(ctx, specs); err != nil {
 		return err
 	}
+	for _, n := range t.plan.Nodes { // made by the streams layer, cut as planned
+		if n.KeyBy != nil {
+			t.partitions[n.KeyBy.Topic] = t.wanted(n.KeyBy.Topic)
+		}
+	}
 	return t.make(ctx, t.outputs(replay))
+}
+
+// learn notes how the planned topics that exist are cut. A replay learns it of the live outputs, so
+// that the shadow's are cut alike.
+func (t *topics) learn(ctx context.Context) error {
+	t.partitions = map[string]int32{}
+	var names []string
+	for _, planned := range t.plan.Topics {
+		names = append(names, planned.Name)
+	}
+	there, err := t.admin.Topics(ctx, names...)
+	if err != nil {
+		return fmt.Errorf("look up topics: %w", err)
+	}
+	for name, info := range there {
+		t.partitions[name] = info.Partitions
+	}
+	return nil
 }
 
 // inputs are the topics of sources and tables. Only a connector's topic is made: one that somebody
@@ -66,21 +91,18 @@ func (t *topics) compacted(topic string) bool {
 	return planned != nil && planned.Compacted
 }
 
-// wanted is how many partitions a topic is made with.
+// wanted is how many partitions a topic has or is made with.
 func (t *topics) wanted(topic string) int32 {
-	for seen := 0; seen < 10; seen++ { // SameAs never leads in a circle, but a bug must not hang
-		planned := t.plan.Topic(topic)
-		if planned == nil {
-			return defaultPartitions
-		}
-		if planned.Partitions > 0 {
-			return planned.Partitions
-		}
-		if planned.SameAs == "" {
-			return defaultPartitions
-		}
-		if n := t.partitions[planned.SameAs]; n > 0 {
+	for range len(t.plan.Topics) + 1 { // SameAs never leads in a circle, but a bug must not hang
+		if n := t.partitions[topic]; n > 0 {
 			return n
+		}
+		planned := t.plan.Topic(topic)
+		switch {
+		case planned == nil || planned.Partitions == 0 && planned.SameAs == "":
+			return defaultPartitions
+		case planned.Partitions > 0:
+			return planned.Partitions
 		}
 		topic = planned.SameAs
 	}
@@ -95,7 +117,7 @@ func (t *topics) outputs(replay bool) []client.TopicSpec {
 		if replay && s.Connector != nil {
 			continue
 		}
-		partitions[outputTopic(t.app, s)] = t.width(outputTopic(t.app, s))
+		partitions[plan.OutputTopic(t.app, s)] = t.wanted(t.plan.OutputTopic(s))
 		partitions[s.Policy.DLQ] = 1
 	}
 	for _, n := range t.plan.Nodes {
@@ -115,25 +137,11 @@ func (t *topics) outputs(replay bool) []client.TopicSpec {
 		specs = append(specs, client.TopicSpec{Name: t.rename(name), Partitions: n,
 			Configs: map[string]string{"retention.ms": keepForEver}})
 	}
-	return append(specs, task.CommitTopic(positionTopic(t.app), 1))
-}
-
-// width is how a sink's topic is cut: as planned, else as the widest input.
-func (t *topics) width(topic string) int32 {
-	if planned := t.plan.Topic(topic); planned != nil && planned.Partitions > 0 {
-		return planned.Partitions
+	if !replay && t.plan.FilledByConnectors() {
+		specs = append(specs, task.CommitTopic(plan.PositionTopic(t.app), 1))
 	}
-	n := int32(1)
-	for _, s := range t.plan.Sources {
-		if !s.TableOnly {
-			n = max(n, t.partitions[s.Topic])
-		}
-	}
-	return n
+	return specs
 }
-
-// positionTopic keeps how far the connectors of a pipeline have read.
-func positionTopic(app string) string { return app + "-positions" }
 
 // make creates the missing topics among specs and notes how all of them are cut.
 func (t *topics) make(ctx context.Context, specs []client.TopicSpec) error {

@@ -260,6 +260,7 @@ type Part struct {
 	ConfigSchema  []byte                 `protobuf:"bytes,4,opt,name=config_schema,json=configSchema,proto3" json:"config_schema,omitempty"`  // JSON Schema 2020-12 of the configuration
 	PreservesKey  bool                   `protobuf:"varint,5,opt,name=preserves_key,json=preservesKey,proto3" json:"preserves_key,omitempty"` // operator: output keys equal input keys
 	Deterministic bool                   `protobuf:"varint,6,opt,name=deterministic,proto3" json:"deterministic,omitempty"`                   // same input (or position) gives the same records in the same order
+	Exact         bool                   `protobuf:"varint,7,opt,name=exact,proto3" json:"exact,omitempty"`                                   // sink: writes each record once, also when it is killed at any moment
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -332,6 +333,13 @@ func (x *Part) GetPreservesKey() bool {
 func (x *Part) GetDeterministic() bool {
 	if x != nil {
 		return x.Deterministic
+	}
+	return false
+}
+
+func (x *Part) GetExact() bool {
+	if x != nil {
+		return x.Exact
 	}
 	return false
 }
@@ -1760,14 +1768,15 @@ const file_plugin_proto_rawDesc = "" +
 	"\x03sdk\x18\x04 \x01(\tR\x03sdk\x12!\n" +
 	"\fprotocol_min\x18\x05 \x01(\rR\vprotocolMin\x12!\n" +
 	"\fprotocol_max\x18\x06 \x01(\rR\vprotocolMax\x120\n" +
-	"\x05parts\x18\a \x03(\v2\x1a.millstream.plugin.v1.PartR\x05parts\"\xcc\x01\n" +
+	"\x05parts\x18\a \x03(\v2\x1a.millstream.plugin.v1.PartR\x05parts\"\xe2\x01\n" +
 	"\x04Part\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1a.millstream.plugin.v1.KindR\x04kind\x12\x10\n" +
 	"\x03doc\x18\x03 \x01(\tR\x03doc\x12#\n" +
 	"\rconfig_schema\x18\x04 \x01(\fR\fconfigSchema\x12#\n" +
 	"\rpreserves_key\x18\x05 \x01(\bR\fpreservesKey\x12$\n" +
-	"\rdeterministic\x18\x06 \x01(\bR\rdeterministic\"=\n" +
+	"\rdeterministic\x18\x06 \x01(\bR\rdeterministic\x12\x14\n" +
+	"\x05exact\x18\a \x01(\bR\x05exact\"=\n" +
 	"\x0fValidateRequest\x12\x12\n" +
 	"\x04part\x18\x01 \x01(\tR\x04part\x12\x16\n" +
 	"\x06config\x18\x02 \x01(\fR\x06config\"\x90\x01\n" +

@@ -64,6 +64,7 @@ func NewBatch[C any](name string, fn func(Ctx, C, *Records) error) Part {
 
 func newOperator[C any](name string, make func(C) operator) Part {
 	p := newPart[C](name, pluginpb.Kind_KIND_OPERATOR)
+	p.deterministic = true
 	s := p.shape
 	p.operator = func(config []byte) (operator, []*pluginpb.Diagnostic) {
 		c, found := decodeConfig[C](s, config)

@@ -27,6 +27,7 @@ type Part struct {
 	kind          pluginpb.Kind
 	preservesKey  bool
 	deterministic bool
+	exact         bool
 	shape         *shape
 	err           error // a mistake in the configuration type
 	validate      func(config []byte) []*pluginpb.Diagnostic
@@ -41,6 +42,22 @@ func (p Part) Name() string { return p.name }
 // WithDoc returns the part with a one-sentence description.
 func (p Part) WithDoc(doc string) Part {
 	p.doc = doc
+	return p
+}
+
+// NotDeterministic returns the part with the remark that the same input may give other records the
+// next time: it asks a clock, a random source or another system. Operators and sources are taken
+// to be deterministic without it, and what they write is then exactly the same after a crash.
+func (p Part) NotDeterministic() Part {
+	p.deterministic = false
+	return p
+}
+
+// Exactly returns the sink with the promise that each record is written once, also when it is killed
+// at any moment: it keeps the next offset of each partition together with what it wrote, and skips
+// records below it.
+func (p Part) Exactly() Part {
+	p.exact = true
 	return p
 }
 

@@ -31,6 +31,7 @@ func (s *server) Spec(context.Context, *pluginpb.SpecRequest) (*pluginpb.SpecRes
 		r.Parts = append(r.Parts, &pluginpb.Part{
 			Name: p.name, Kind: p.kind, Doc: p.doc, ConfigSchema: jsonSchema(p.shape),
 			PreservesKey: p.preservesKey, Deterministic: p.deterministic,
+			Exact: p.exact,
 		})
 	}
 	return r, nil
