@@ -156,6 +156,18 @@ func TestEnvironmentIsClean(t *testing.T) {
 	require.NotContains(t, log.String(), "MILLSTREAM_PLUGIN_COOKIE")
 }
 
+// stopped says whether all threads of a process are.
+func stopped(pid int) bool {
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, path := range tasks {
+		raw, e := os.ReadFile(path)
+		if e != nil || raw[bytes.LastIndexByte(raw, ')')+2] != 'T' {
+			return false
+		}
+	}
+	return err == nil && len(tasks) > 0
+}
+
 // running says whether a process exists and is no zombie.
 func running(pid int) bool {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -253,6 +265,8 @@ func killHost(t *testing.T, stop bool) {
 	require.True(t, running(pid) && running(child))
 	if stop {
 		require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+		// The kernel continues a group that has stopped, not one that is about to.
+		require.Eventually(t, func() bool { return stopped(pid) }, 5*time.Second, time.Millisecond)
 	}
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
