@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setParentDeath makes the kernel end the process with its host. It is SIGTERM and not SIGKILL because
-// the SDK answers it, as it does the end of the lifeline, by killing its whole process group; SIGKILL
-// would win the race against the lifeline and leave behind what the plugin started. A process that is
-// stopped is continued by the kernel when its group is orphaned; one whose stop is not complete at
-// that moment is not (DESIGN.md).
+// setParentDeath makes the kernel end the process with its host. It is SIGTERM and not SIGKILL
+// because the SDK answers it, as it does the end of the lifeline, by killing its whole process
+// group; SIGKILL would win the race against the lifeline and leave behind what the plugin
+// started. A process that is stopped is continued by the kernel when its group is orphaned; one
+// whose stop is not complete at that moment is not (DESIGN.md).
 func setParentDeath(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGTERM }
 
 // waitUnreaped returns when the process has ended, before its pid is free again.

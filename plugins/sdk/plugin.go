@@ -53,9 +53,9 @@ func (p Part) NotDeterministic() Part {
 	return p
 }
 
-// Exactly returns the sink with the promise that each record is written once, also when it is killed
-// at any moment: it keeps the next offset of each partition together with what it wrote, and skips
-// records below it.
+// Exactly returns the sink with the promise that each record is written once, also when it is
+// killed at any moment: it keeps the next offset of each partition together with what it wrote,
+// and skips records below it.
 func (p Part) Exactly() Part {
 	p.exact = true
 	return p
