@@ -17,7 +17,8 @@ import (
 )
 
 // TestScenarios runs the texts under testdata/scenarios against the machine of one shard, in
-// virtual time and with a log in memory. Expected answers follow the rules that the texts name.
+// virtual time and with a log in memory. Expected answers follow the KIP that a text names, or else
+// the meaning that the protocol guide gives to the error codes.
 //
 //	options k=v…    start anew with options (delay, max, min-session, max-session, retention,
 //	                check)
