@@ -8,5 +8,4 @@
 //	banned_test.go    calls that belong behind a port (disk, network, sleeping, printing)
 //	docs_test.go      doc.go in every package, comments on exported names, paths in DESIGN.md
 //	tools_test.go     gofmt, go vet, staticcheck (left out with -short)
-//	readme_test.go    the README's commands exist
 package lint
