@@ -54,7 +54,7 @@ type Options struct {
 	newCore func(CoreOptions) (processor, error)
 	// killOnError leaves state files as a killed process would when a task fails, in tests.
 	killOnError bool
-	// batch is the most records of one Run of the core; 0 is 4096.
+	// batch is the most records of one Run of the core; 0 is 1024.
 	batch int
 }
 
@@ -87,7 +87,7 @@ func (o Options) withDefaults() Options {
 		o.newCore = func(c CoreOptions) (processor, error) { return NewCore(c) }
 	}
 	if o.batch == 0 {
-		o.batch = 4096
+		o.batch = 1024
 	}
 	return o
 }
