@@ -14,8 +14,9 @@
 //
 // # Goroutines
 //
-// The data directory, the listener, the pipe and the HTTP server run one each, started by Open,
-// joined by Close.
+// Open starts one for each of: the data directory, the directory of the metadata log, the listener,
+// the pipe, the HTTP server, the watch for the controller's end, and the deletion of a gone topic's
+// offsets (follower.go). Close joins them. Images are followed on the controller's publisher.
 //
 // # Files
 //

@@ -21,7 +21,10 @@
 // # Goroutines
 //
 // One reader per connection, owned by Serve, stopped by closing the socket. At most one writer per
-// connection, started when an answer becomes ready outside of the reader, ended when none is.
+// connection, started when an answer becomes ready outside of the reader, ended when none is. One
+// for each parked fetch that is woken, which reads and answers (01_fetch.go). One that waits for a
+// client to hang up while the reader is busy with a request, joined by the reader (frame_read.go).
+// Close joins all.
 //
 // # Locks
 //

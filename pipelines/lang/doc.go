@@ -17,7 +17,8 @@
 //
 // # Files
 //
-// ast.go (the grammar), decode.go (the walker), scalar.go expr.go value.go container.go (field
-// types), node.go (YAML to nodes), position.go (source text and columns), finding.go codes.go
-// (what can be wrong), reference.go, format.go, jsonschema.go.
+// load.go file.go (entry, files a pipeline names), ast.go ast_step.go keys.go (the grammar),
+// decode.go (the walker), scalar.go expr.go container.go type.go tree.go (field types), node.go
+// (YAML to nodes), position.go (source text and columns), finding.go codes.go (what can be wrong),
+// reference.go, format.go, jsonschema.go.
 package lang

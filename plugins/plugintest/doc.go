@@ -14,6 +14,11 @@
 //
 // The suite knows nothing of the plugin but what the case tells it.
 //
+// # Goroutines
+//
+// One that receives results of the bare protocol, and one that waits for a process whose lifeline
+// has ended; both end with the process under test.
+//
 // # Files
 //
 // operator.go, source.go, sink.go, process.go (checks all kinds share), run.go and local.go (in

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
@@ -106,22 +107,97 @@ var pathInProse = regexp.MustCompile(
 	"`((?:core|streams|plugins|connectors|pipelines|cli|examples)/[\\w./-]+)`")
 
 func TestPathsInDesignNotesExist(t *testing.T) {
-	dir := root(t)
-	notes, err := filepath.Glob(filepath.Join(dir, "*", "DESIGN.md"))
-	require.NoError(t, err)
-	notes = append(notes, filepath.Join(dir, "README.md"))
 	var findings []string
-	for _, note := range notes {
-		text, err := os.ReadFile(note)
-		require.NoError(t, err)
-		for _, m := range pathInProse.FindAllStringSubmatch(string(text), -1) {
-			if _, err := os.Stat(filepath.Join(dir, m[1])); err != nil {
-				rel, _ := filepath.Rel(dir, note)
-				findings = append(findings, rel+": "+m[1])
+	for _, note := range designNotes(t) {
+		for _, m := range pathInProse.FindAllStringSubmatch(note.text, -1) {
+			if _, err := os.Stat(filepath.Join(root(t), m[1])); err != nil {
+				findings = append(findings, note.path+": "+m[1])
 			}
 		}
 	}
 	report(t, "paths that do not exist", findings)
+}
+
+// fileInProse matches the name of a source file, with folders before it if they are written. An
+// ellipsis or a pattern (NN_name.go) is no file's name.
+var fileInProse = regexp.MustCompile(`(?:^|[^\w/.…-])((?:[\w.-]+/)*[\w.-]+\.(?:go|proto))\b`)
+
+// A note may name a file from the root, from its top folder, or from its own folder; a design page,
+// which tells of a whole top folder, also by the bare name.
+func TestFilesNamedInNotesExist(t *testing.T) {
+	notes := designNotes(t)
+	for _, s := range sources(t) {
+		if filepath.Base(s.path) == "doc.go" && s.file.Doc != nil {
+			notes = append(notes, note{s.path, s.file.Doc.Text()})
+		}
+	}
+	var findings []string
+	for _, n := range notes {
+		top, _, _ := strings.Cut(n.path, "/")
+		for _, m := range fileInProse.FindAllStringSubmatch(n.text, -1) {
+			name := m[1]
+			if strings.HasPrefix(filepath.Base(name), "NN_") || filepath.Base(name) == "doc.go" {
+				continue
+			}
+			if !namesAFile(root(t), top, n.path, name) {
+				findings = append(findings, n.path+": "+name)
+			}
+		}
+	}
+	report(t, "files that do not exist", findings)
+}
+
+func namesAFile(root, top, note, name string) bool {
+	places := []string{"", top, filepath.Dir(note)}
+	if filepath.Base(note) == "DESIGN.md" {
+		places = append(places, filepath.Join(top, "*"), filepath.Join(top, "*", "*"))
+	}
+	for _, place := range places {
+		if found, err := filepath.Glob(filepath.Join(root, place, name)); err == nil && found != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// maxNoteColumns keeps design pages readable side by side with the code.
+const maxNoteColumns = 125
+
+func TestDesignNotesAreNarrow(t *testing.T) {
+	var findings []string
+	for _, note := range designNotes(t) {
+		if note.path == "README.md" { // read as a page, not beside the code
+			continue
+		}
+		for i, line := range strings.Split(note.text, "\n") {
+			if w := utf8.RuneCountInString(line); w > maxNoteColumns {
+				findings = append(findings, fmt.Sprintf("%s:%d: %d columns", note.path, i+1, w))
+			}
+		}
+	}
+	report(t, fmt.Sprintf("lines of at most %d columns", maxNoteColumns), findings)
+}
+
+// note is a page of prose about the code.
+type note struct {
+	path string // from the repository's root, with slashes
+	text string
+}
+
+// designNotes gives the DESIGN.md of each top folder and the README.
+func designNotes(t *testing.T) []note {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(root(t), "*", "DESIGN.md"))
+	require.NoError(t, err)
+	var notes []note
+	for _, path := range append(paths, filepath.Join(root(t), "README.md")) {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		rel, err := filepath.Rel(root(t), path)
+		require.NoError(t, err)
+		notes = append(notes, note{filepath.ToSlash(rel), string(text)})
+	}
+	return notes
 }
 
 func TestEveryTopFolderHasItsNotes(t *testing.T) {

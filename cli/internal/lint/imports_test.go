@@ -102,7 +102,7 @@ var owners = map[string][]string{
 	"github.com/klauspost/compress":       {"core/record"},
 	"github.com/pierrec/lz4":              {"core/record"},
 	"github.com/prometheus/client_golang": {"core"},
-	"github.com/stretchr/testify":         {"plugins/plugintest", "core/coretest", "streams/streamstest"},
+	"github.com/stretchr/testify":         forTests,
 	"github.com/schollz/progressbar":      {"cli/output"},
 	"golang.org/x/sys":                    {"core/vfs", "plugins", "connectors/file"},
 }
