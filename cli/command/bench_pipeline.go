@@ -31,7 +31,8 @@ func newBenchPipelineCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pipeline",
 		Short: "Measure topic -> filter -> topic, or topic -> plugin -> topic, in one process",
-		Long: "Measure how fast a pipeline of one step moves records from topic to topic. The broker, the\n" +
+		Long: "" +
+			"Measure how fast a pipeline of one step moves records from topic to topic. The broker, the\n" +
 			"pipeline and the load run in this process, on a temporary data directory; only the\n" +
 			"pipeline's time is measured, after all input is there.",
 		Args: cobra.NoArgs,

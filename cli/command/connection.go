@@ -21,7 +21,7 @@ const dialTimeout = 5 * time.Second
 
 // client connects to the broker of the settings. The first request tells whether it is there.
 func (a *app) client(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error) {
-	bootstrap := strings.Split(a.settings.GetString("bootstrap"), ",")
+	bootstrap := a.bootstrap()
 	base := []kgo.Opt{
 		kgo.SeedBrokers(bootstrap...),
 		kgo.ClientID("millstream-cli"),
@@ -35,13 +35,27 @@ func (a *app) client(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error) 
 			fmt.Sprintf("%q is not a broker address", strings.Join(bootstrap, ","))).WithCause(err).
 			WithDo("use --bootstrap host:port")
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	pingCtx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	if err := cl.Ping(ctx); err != nil {
+	if err := cl.Ping(pingCtx); err != nil {
 		cl.Close()
+		if ctx.Err() != nil {
+			return nil, ctx.Err() // Ctrl-C says nothing about the broker
+		}
 		return nil, unreachable(bootstrap, err)
 	}
 	return cl, nil
+}
+
+// bootstrap are the brokers to ask first.
+func (a *app) bootstrap() []string {
+	var all []string
+	for one := range strings.SplitSeq(a.settings.GetString("bootstrap"), ",") {
+		if one = strings.TrimSpace(one); one != "" {
+			all = append(all, one)
+		}
+	}
+	return all
 }
 
 // admin connects and returns the administration client beside the plain one, which the caller
@@ -93,12 +107,13 @@ func sentence(err error, code *kerr.Error) string {
 }
 
 // unknownTopic names the nearest existing topic, which is most often what was meant.
-func unknownTopic(ctx context.Context, adm *kadm.Client, name string) error {
+func unknownTopic(ctx context.Context, adm *kadm.Client, name string) *output.Error {
 	e := output.Failure("UNKNOWN_TOPIC", fmt.Sprintf("there is no topic %q", name))
-	topics, err := adm.ListTopics(ctx)
+	topics, err := adm.ListTopicsWithInternal(ctx)
 	if err != nil {
 		return e
 	}
+	delete(topics, name) // the client may remember that it asked for it
 	if best := nearest(name, topics.Names()); best != "" {
 		return e.WithDo(fmt.Sprintf("did you mean %q?", best))
 	}

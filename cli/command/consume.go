@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/millstream-io/millstream/cli/internal/ndjson"
 	"github.com/millstream-io/millstream/cli/internal/ranges"
 	"github.com/millstream-io/millstream/cli/output"
 )
@@ -24,6 +22,7 @@ type consumeFlags struct {
 	follow     bool
 	partitions []int32
 	key        string
+	anyKey     bool // key was not asked for
 	noValue    bool
 }
 
@@ -34,11 +33,17 @@ func newConsumeCommand(a *app) *cobra.Command {
 		Short: "Read records of a topic and print them",
 		Long: "Read records of a topic and print them. Without --follow the command ends where the\n" +
 			"topic ended when it began.\n\nPositions for --from and --to: " + ranges.Grammar + ".\n\n" +
-			"-o ndjson is lossless: millstream produce TOPIC --format ndjson is its inverse.",
+			"-o ndjson is lossless: millstream produce TOPIC --format ndjson is its inverse. -o json and\n" +
+			"-o yaml print the same objects as one list.",
 		Args: cobra.ExactArgs(1),
 		Example: "  millstream consume orders --from -10\n" +
 			"  millstream consume orders --from @-1h --to end -o ndjson > orders.ndjson",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.follow && cmd.Flags().Changed("to") {
+				return output.Usage("BAD_FLAGS", "--follow reads on without end, --to is where to stop").
+					WithDo("leave out one of them")
+			}
+			f.anyKey = !cmd.Flags().Changed("key")
 			return a.consume(cmd.Context(), args[0], f)
 		},
 	}
@@ -67,29 +72,33 @@ func (a *app) consume(ctx context.Context, topic string, f consumeFlags) error {
 	if err != nil {
 		return err
 	}
-	for p := range r {
-		if len(f.partitions) > 0 && !containsPartition(f.partitions, p) {
-			delete(r, p)
-		}
+	if r, err = onlyPartitions(topic, r, f.partitions); err != nil {
+		return err
 	}
-	for _, p := range f.partitions {
-		if _, ok := r[p]; !ok {
-			return output.Usage("UNKNOWN_PARTITION", fmt.Sprintf("%s has no partition %d", topic, p))
-		}
+	if r.Len() == 0 && !f.follow {
+		a.printer.Note("no records between --from %s and --to %s", from, to)
 	}
 	s := &scan{app: a, flags: f, topic: topic, ranges: r,
-		out: bufio.NewWriterSize(a.streams.Out, 1<<16)}
-	err = s.run(ctx)
-	return errors.Join(err, s.out.Flush())
+		out: newRecordWriter(a.streams.Out, a.printer, f.noValue)}
+	s.out.begin()
+	return errors.Join(s.run(ctx), s.out.end())
 }
 
-func containsPartition(list []int32, p int32) bool {
-	for _, x := range list {
-		if x == p {
-			return true
-		}
+// onlyPartitions keeps the wanted partitions of a range; none named are all.
+func onlyPartitions(topic string, r ranges.Range, wanted []int32) (ranges.Range, error) {
+	if len(wanted) == 0 {
+		return r, nil
 	}
-	return false
+	kept := ranges.Range{}
+	for _, p := range wanted {
+		bounds, ok := r[p]
+		if !ok {
+			return nil, output.Usage("UNKNOWN_PARTITION",
+				fmt.Sprintf("%s has no partition %d, it has %d, from 0", topic, p, len(r)))
+		}
+		kept[p] = bounds
+	}
+	return kept, nil
 }
 
 func parseRange(fromText, toText string) (from, to ranges.Point, err error) {
@@ -106,12 +115,15 @@ func parseRange(fromText, toText string) (from, to ranges.Point, err error) {
 func (a *app) resolveRange(
 	ctx context.Context, adm *kadm.Client, topic string, from, to ranges.Point,
 ) (ranges.Range, error) {
-	r, err := ranges.Resolve(ctx, adm, topic, from, to)
+	r, moved, err := ranges.Resolve(ctx, adm, topic, from, to)
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return nil, unknownTopic(ctx, adm, topic)
 	}
 	if err != nil {
 		return nil, err
+	}
+	for _, m := range moved {
+		a.printer.Note("%s: %s", topic, m)
 	}
 	for _, p := range []ranges.Point{from, to} {
 		if p.Kind == ranges.Timestamp {
@@ -127,8 +139,7 @@ type scan struct {
 	flags   consumeFlags
 	topic   string
 	ranges  ranges.Range
-	out     *bufio.Writer
-	line    []byte
+	out     *recordWriter
 	printed int64
 }
 
@@ -150,7 +161,6 @@ func (s *scan) run(ctx context.Context) error {
 		return err
 	}
 	defer cl.Close()
-	s.writeHeader()
 	open := len(offsets)
 	for open > 0 || s.flags.follow {
 		fetches := cl.PollFetches(ctx)
@@ -168,7 +178,7 @@ func (s *scan) run(ctx context.Context) error {
 			return err
 		}
 		if s.flags.follow {
-			if err := s.out.Flush(); err != nil {
+			if err := s.out.flush(); err != nil {
 				return err
 			}
 		}
@@ -209,33 +219,12 @@ func (s *scan) take(fetches kgo.Fetches, open *int) (done bool, err error) {
 }
 
 func (s *scan) print(r *kgo.Record) (done bool, err error) {
-	if s.flags.key != "" && string(r.Key) != s.flags.key {
+	if !s.flags.anyKey && (r.Key == nil || string(r.Key) != s.flags.key) {
 		return false, nil
 	}
-	if s.app.printer.Machine() {
-		s.line = ndjson.Append(s.line[:0], r)
-	} else {
-		s.line = s.appendRow(s.line[:0], r)
-	}
-	if _, err := s.out.Write(s.line); err != nil {
+	if err := s.out.record(r); err != nil {
 		return true, err
 	}
 	s.printed++
 	return s.flags.count > 0 && s.printed >= s.flags.count, nil
-}
-
-func (s *scan) writeHeader() {
-	if s.app.printer.Machine() || s.app.printer.NoHeaders {
-		return
-	}
-	fmt.Fprintf(s.out, "%-9s  %-8s  %-24s  %-12s  %s\n", "PARTITION", "OFFSET", "TIME", "KEY", "VALUE")
-}
-
-func (s *scan) appendRow(dst []byte, r *kgo.Record) []byte {
-	value := readable(r.Value)
-	if s.flags.noValue {
-		value = fmt.Sprintf("(%d bytes)", len(r.Value))
-	}
-	return fmt.Appendf(dst, "%-9d  %-8d  %-24s  %-12s  %s\n", r.Partition, r.Offset,
-		r.Timestamp.UTC().Format("2006-01-02T15:04:05.000Z"), readable(r.Key), value)
 }

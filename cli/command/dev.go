@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -11,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/millstream-io/millstream/cli/output"
-	"github.com/millstream-io/millstream/pipelines/check"
 	"github.com/millstream-io/millstream/pipelines/deploy"
 )
 
@@ -21,7 +19,8 @@ func newDevCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev [DIR|FILE]",
 		Short: "Run the log and one pipeline on this machine, and reload it when its files change",
-		Long: "Run the log and one pipeline on this machine, on loopback, with nothing to set up. Results\n" +
+		Long: "" +
+			"Run the log and one pipeline on this machine, on loopback, with nothing to set up. Results\n" +
 			"are printed as they come. A change to the YAML or to a plugin's source is checked and, if\n" +
 			"it has no errors, applied while the old revision drains. Ctrl-C drains and ends; the next\n" +
 			"start goes on where this one stopped.",
@@ -54,11 +53,26 @@ type dev struct {
 	vars      []string
 	untilDone bool
 
-	node    *node
-	current *pipelineFile
-	rows    *rowPrinter
-	screen  *devScreen
-	done    chan deploy.Status // the pipeline came to an end, once
+	node   *node
+	rows   *rowPrinter
+	screen *devScreen
+	done   chan deploy.Status // the pipeline came to an end, once
+
+	mu struct {
+		sync.Mutex
+		current *pipelineFile // what was applied last; nil without a pipeline
+		last    deploy.Status // of it
+	}
+	// Owned by the goroutine that watches files, once it runs.
+	followed map[string]bool   // topics whose rows are shown
+	sums     map[string]string // checksums of the plugins of current
+	refused  bool              // the last change was not applied
+}
+
+func (d *dev) current() *pipelineFile {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.mu.current
 }
 
 func (d *dev) run(ctx context.Context) error {
@@ -69,13 +83,17 @@ func (d *dev) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.screen = newDevScreen(d.app, d.current)
+	if d.untilDone && d.current() == nil {
+		return output.Usage("NOTHING_TO_DO", "there is no pipeline here that could come to an end").
+			WithDo("name one: millstream dev DIR --until-done")
+	}
+	d.screen = newDevScreen(d.app, d.current())
 	settings := d.app.settings
 	d.node, err = startNode(ctx, nodeOptions{
 		dataDir: settings.GetString("data-dir"), listen: settings.GetString("listen"),
 		http: settings.GetString("http"), readyFile: settings.GetString("ready-file"),
 		movePorts: true, logger: newLogger(d.app.streams.Err, level), onStatus: d.onStatus,
-		output: d.app.streams.Out,
+		output: d.app.streams.Out, configs: settings.broker,
 	})
 	if err != nil {
 		return err
@@ -97,13 +115,8 @@ func (d *dev) read() error {
 	if err != nil {
 		return err
 	}
-	if p.failed() {
-		fmt.Fprint(d.app.streams.Err, p.render(p.worth()))
-		d.app.printer.Note("%s", check.Summary(p.findings))
-		return reported(output.ExitUsage)
-	}
-	d.current = p
-	return nil
+	d.mu.current = p
+	return d.app.refuseErrors(p)
 }
 
 func (d *dev) cacheDir() string {
@@ -117,7 +130,7 @@ func (d *dev) serve(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	if d.current != nil {
+	if d.current() != nil {
 		if err := d.startPipeline(ctx, &wg); err != nil {
 			return err
 		}
@@ -129,8 +142,10 @@ func (d *dev) serve(ctx context.Context) error {
 			return nil
 		case <-d.node.broker.Failed():
 			return d.node.broker.Err()
+		case <-d.node.worker.done:
+			return nil // close tells why
 		case st := <-d.done:
-			d.screen.ended(st, d.rows.rest())
+			d.screen.ended(d.node, st, d.rows.rest())
 			if !d.untilDone {
 				continue
 			}
@@ -145,26 +160,83 @@ func (d *dev) serve(ctx context.Context) error {
 
 // startPipeline applies the pipeline, if it is not the one applied already, and watches its files.
 func (d *dev) startPipeline(ctx context.Context, wg *sync.WaitGroup) error {
+	p := d.current()
+	if err := d.checkState(ctx, p); err != nil {
+		return err
+	}
+	d.others(ctx, p)
 	d.rows = &rowPrinter{out: d.app.streams.Out, before: d.screen.clear, connect: d.node.connect()}
-	ends, err := d.rows.ends(ctx, sinkTopics(d.current))
+	d.followed, d.sums = map[string]bool{}, pluginSums(ctx, p, d.cacheDir())
+	follow, err := d.followRows(ctx, wg, p)
 	if err != nil {
 		return err
 	}
-	if err := d.apply(ctx, d.current); err != nil {
+	if err := d.apply(ctx, p); err != nil {
 		return err
 	}
+	follow()
 	wg.Go(func() {
-		if err := d.rows.follow(ctx, ends); err != nil && ctx.Err() == nil {
-			d.app.printer.Note("rows cannot be shown: %v", err)
-		}
-	})
-	wg.Go(func() {
-		err := watchTree(ctx, d.current.revision.Dir, func() { d.reload(ctx) })
+		err := watchTree(ctx, p.revision.Dir, func(changed []string) { d.reload(ctx, wg, changed) })
 		if err != nil {
 			d.app.printer.Note("changes are not noticed: %v", err)
 		}
 	})
 	return nil
+}
+
+// checkState refuses a pipeline that was changed since the last run in a way that its state cannot
+// follow.
+func (d *dev) checkState(ctx context.Context, p *pipelineFile) error {
+	applied, err := d.node.store.Get(ctx, p.revision.Name)
+	if err != nil || applied.Hash() == p.revision.Hash() {
+		return nil //nolint:nilerr // nothing of that name was applied
+	}
+	before, err := compileRevision(applied)
+	if err != nil {
+		return nil //nolint:nilerr // it cannot be compared
+	}
+	return stateLoss(before, p.plan)
+}
+
+// others tells which pipelines of the data directory run beside this one.
+func (d *dev) others(ctx context.Context, p *pipelineFile) {
+	all, err := d.node.store.List(ctx)
+	if err != nil {
+		return
+	}
+	for _, r := range all {
+		if r.Name != p.revision.Name && r.Wanted == deploy.WantRunning && r.Replay == nil {
+			d.screen.note("also     %s, applied before   millstream pipeline stop %s%s", r.Name, r.Name,
+				d.screen.bootstrap(d.node))
+		}
+	}
+}
+
+// followRows looks up where the pipeline's result topics end, and gives what shows the rows that
+// are appended behind. Topics that are followed already are left out.
+func (d *dev) followRows(
+	ctx context.Context, wg *sync.WaitGroup, p *pipelineFile,
+) (start func(), err error) {
+	var topics []string
+	for _, topic := range sinkTopics(p) {
+		if !d.followed[topic] {
+			topics = append(topics, topic)
+		}
+	}
+	ends, err := d.rows.ends(ctx, topics)
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		for _, topic := range topics {
+			d.followed[topic] = true
+		}
+		wg.Go(func() {
+			if err := d.rows.follow(ctx, ends); err != nil && ctx.Err() == nil {
+				d.app.printer.Note("rows cannot be shown: %v", err)
+			}
+		})
+	}, nil
 }
 
 // sinkTopics are the topics whose records are results.
@@ -195,34 +267,15 @@ func (d *dev) apply(ctx context.Context, p *pipelineFile) error {
 	return err
 }
 
-// reload checks the changed files and applies them, or says what is wrong while the old one runs.
-func (d *dev) reload(ctx context.Context) {
-	p, err := readPipeline(d.path, d.vars, true, d.cacheDir())
-	if err != nil {
-		d.screen.refused(err.Error())
-		return
-	}
-	if p.failed() {
-		d.screen.refused(p.render(p.worth()) + check.Summary(p.findings))
-		return
-	}
-	before := d.current.revision.Hash()
-	if p.revision.Hash() == before {
-		// Only a plugin's source can have changed: the same text is applied again.
-		d.screen.note("reload   plugins of %s", p.revision.Name)
-	} else {
-		d.screen.note("reload   %s", p.revision.File)
-	}
-	if _, err := d.node.store.Apply(ctx, p.revision); err != nil {
-		d.screen.refused(err.Error())
-		return
-	}
-	d.current = p
-}
-
 // onStatus hears of every status before it is published.
 func (d *dev) onStatus(st deploy.Status) {
-	if d.current == nil || st.Name != d.current.revision.Name {
+	d.mu.Lock()
+	mine := d.mu.current != nil && st.Name == d.mu.current.revision.Name
+	if mine {
+		d.mu.last = st
+	}
+	d.mu.Unlock()
+	if !mine {
 		return
 	}
 	d.screen.show(st)

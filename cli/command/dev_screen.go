@@ -15,19 +15,41 @@ import (
 // devScreen is what dev tells people on standard error.
 type devScreen struct {
 	app     *app
-	file    *pipelineFile
 	started time.Time
 
 	mu struct {
 		sync.Mutex
+		file  *pipelineFile // nil without a pipeline
 		bar   *output.Progress
-		last  deploy.Status
-		ended bool
+		ended bool // the bar has done its work
 	}
 }
 
 func newDevScreen(a *app, file *pipelineFile) *devScreen {
-	return &devScreen{app: a, file: file, started: time.Now()}
+	s := &devScreen{app: a, started: time.Now()}
+	s.mu.file = file
+	return s
+}
+
+// use makes another version of the pipeline the one that is spoken of.
+func (s *devScreen) use(file *pipelineFile) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.file = file
+}
+
+func (s *devScreen) file() *pipelineFile {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.file
+}
+
+// bootstrap is the flag that commands need when the broker is not where they look for it.
+func (s *devScreen) bootstrap(n *node) string {
+	if n.broker.Addr() == defaultBootstrap {
+		return ""
+	}
+	return " --bootstrap " + n.broker.Addr()
 }
 
 func (s *devScreen) note(format string, args ...any) {
@@ -53,12 +75,13 @@ func (s *devScreen) addresses(n *node) {
 		n.broker.Addr())
 	s.note("http     http://%s/metrics", n.broker.HTTPAddr())
 	s.note("data     %s", n.opts.dataDir)
-	if s.file == nil {
+	file := s.file()
+	if file == nil {
 		s.note("no pipeline here; millstream pipeline init DIR writes a first one")
 		return
 	}
-	s.note("pipeline %s   %s   reloads when it changes", s.file.revision.Name, s.file.revision.File)
-	for _, sink := range s.file.plan.Sinks {
+	s.note("pipeline %s   %s   reloads when it changes", file.revision.Name, file.revision.File)
+	for _, sink := range file.plan.Sinks {
 		to := sink.Topic
 		if sink.Connector != nil {
 			to = "connector " + sink.Connector.Name
@@ -71,8 +94,7 @@ func (s *devScreen) addresses(n *node) {
 func (s *devScreen) show(st deploy.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.last = st
-	done, total, ended := ingestProgress(st, s.file)
+	done, total, ended := ingestProgress(st, s.mu.file)
 	if total == 0 || s.mu.ended {
 		return
 	}
@@ -129,23 +151,26 @@ func (s *devScreen) stopping() {
 }
 
 // ended says how a pipeline came to its end and what to do next.
-func (s *devScreen) ended(st deploy.Status, unseen int64) {
+func (s *devScreen) ended(n *node, st deploy.Status, unseen int64) {
 	if unseen > 0 {
-		s.note("… %d more rows", unseen)
+		s.note("… %s not shown", plural(unseen, "more row"))
 	}
+	at := s.bootstrap(n)
 	if st.State == deploy.Failed {
 		s.note("failed   %s\n           its position is kept; correct the pipeline, it is started again",
 			st.Error)
+		s.note("look     millstream pipeline logs %s%s", st.Name, at)
 		return
 	}
 	s.note("done     %d records in, %d out, %d late, %d dead-lettered in %.1f s", st.RecordsIn,
 		st.RecordsOut, st.Late, st.DeadLettered, time.Since(s.started).Seconds())
-	for _, sink := range s.file.plan.Sinks {
+	for _, sink := range s.file().plan.Sinks {
 		if sink.Connector == nil {
-			s.note("look     millstream consume %s --from -5", sink.Topic)
+			s.note("look     millstream consume %s --from -5%s", sink.Topic, at)
 		}
 	}
-	s.note("look     millstream pipeline status %s", st.Name)
-	s.note("replay   millstream replay run %s --from start --as %s-again --wait", st.Name, st.Name)
-	s.note("         millstream replay verify %s-again", st.Name)
+	s.note("look     millstream pipeline status %s%s", st.Name, at)
+	s.note("replay   millstream replay run %s --from start --as %s-again --wait%s", st.Name,
+		st.Name, at)
+	s.note("         millstream replay verify %s-again%s", st.Name, at)
 }

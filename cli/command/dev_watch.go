@@ -14,9 +14,9 @@ import (
 // settle is how long a file must be quiet before it is read: editors write in several steps.
 const settle = 150 * time.Millisecond
 
-// watchTree calls changed after files below dir changed that a pipeline is made of. It returns
-// when ctx ends.
-func watchTree(ctx context.Context, dir string, changed func()) error {
+// watchTree calls changed, with their names, after files below dir changed that a pipeline is made
+// of. It returns when ctx ends.
+func watchTree(ctx context.Context, dir string, changed func([]string)) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", dir, err)
@@ -27,6 +27,7 @@ func watchTree(ctx context.Context, dir string, changed func()) error {
 	}
 	quiet := time.NewTimer(time.Hour)
 	quiet.Stop()
+	var names []string
 	for {
 		select {
 		case <-ctx.Done():
@@ -39,6 +40,7 @@ func watchTree(ctx context.Context, dir string, changed func()) error {
 				_ = addFolders(watcher, e.Name) // a file, or a folder that is already gone again
 			}
 			if partOfPipeline(e.Name) && !e.Has(fsnotify.Chmod) {
+				names = append(names, e.Name)
 				quiet.Reset(settle)
 			}
 		case err, ok := <-watcher.Errors:
@@ -47,7 +49,8 @@ func watchTree(ctx context.Context, dir string, changed func()) error {
 			}
 			return fmt.Errorf("watch %s: %w", dir, err)
 		case <-quiet.C:
-			changed()
+			changed(unique(names))
+			names = nil
 		}
 	}
 }

@@ -26,9 +26,15 @@ type finding struct {
 	Hint   string `json:"hint,omitempty"`
 }
 
-func pass(detail string) finding       { return finding{Status: "pass", Detail: detail} }
-func warn(detail, hint string) finding { return finding{Status: "warn", Detail: detail, Hint: hint} }
-func fail(detail, hint string) finding { return finding{Status: "fail", Detail: detail, Hint: hint} }
+func pass(detail string) finding { return finding{Status: "pass", Detail: detail} }
+
+func warn(detail, hint string) finding {
+	return finding{Status: "warn", Detail: detail, Hint: hint}
+}
+
+func fail(detail, hint string) finding {
+	return finding{Status: "fail", Detail: detail, Hint: hint}
+}
 
 // doctorCheck is one named question of doctor.
 type doctorCheck struct {
@@ -60,11 +66,12 @@ func newDoctorCommand(a *app) *cobra.Command {
 		Example: "  millstream doctor\n" +
 			"  millstream doctor --check broker.reachable --check fd.limit -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.dataDir = a.settings.GetString("data-dir")
 			return a.doctor(cmd.Context(), f)
 		},
 	}
 	cmd.Flags().StringArrayVar(&f.only, "check", nil, "run only this check; may be repeated")
-	cmd.Flags().StringVar(&f.dataDir, "data-dir", defaultDataDir, "data directory to look at")
+	cmd.Flags().String("data-dir", defaultDataDir, "data directory to look at")
 	return cmd
 }
 

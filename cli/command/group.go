@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -108,7 +107,7 @@ func newGroupDescribeCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return output.One(a.printer, d, d.text)
+			return a.one(d, d.text)
 		},
 	}
 }
@@ -151,7 +150,7 @@ func describeGroup(ctx context.Context, adm *kadm.Client, name string) (*groupDe
 	return d, nil
 }
 
-func unknownGroup(ctx context.Context, adm *kadm.Client, name string) error {
+func unknownGroup(ctx context.Context, adm *kadm.Client, name string) *output.Error {
 	e := output.Failure("UNKNOWN_GROUP", fmt.Sprintf("there is no group %q", name))
 	groups, err := adm.ListGroups(ctx)
 	if err != nil {
@@ -163,31 +162,33 @@ func unknownGroup(ctx context.Context, adm *kadm.Client, name string) error {
 	return e.WithDo("millstream group ls lists the groups")
 }
 
-func (d *groupDescription) text(b *strings.Builder) {
+func (d *groupDescription) text(b *strings.Builder, p *output.Printer) error {
 	fmt.Fprintf(b, "group     %s\nstate     %s\nprotocol  %s\nlag       %d\n",
-		d.Name, d.State, d.Protocol, d.Lag)
+		d.Name, d.State, orDash(d.Protocol), d.Lag)
 	if len(d.Members) > 0 {
-		fmt.Fprintln(b)
-		w := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
-		fmt.Fprintln(w, "MEMBER\tCLIENT\tHOST\tPARTITIONS")
+		var rows [][]string
 		for _, m := range d.Members {
 			n := 0
 			for _, partitions := range m.Assigned {
 				n += len(partitions)
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d\n", m.ID, m.Client, m.Host, n)
+			rows = append(rows, []string{m.ID, m.Client, m.Host, strconv.Itoa(n)})
 		}
-		_ = w.Flush() // a strings.Builder cannot fail
-	}
-	if len(d.Offsets) > 0 {
-		fmt.Fprintln(b)
-		w := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
-		fmt.Fprintln(w, "TOPIC\tPARTITION\tCOMMITTED\tEND\tLAG")
-		for _, o := range d.Offsets {
-			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", o.Topic, o.Partition, o.Committed, o.End, o.Lag)
+		b.WriteByte('\n')
+		if err := p.Grid(b, []string{"MEMBER", "CLIENT", "HOST", "PARTITIONS"}, rows); err != nil {
+			return err
 		}
-		_ = w.Flush()
 	}
+	if len(d.Offsets) == 0 {
+		return nil
+	}
+	var rows [][]string
+	for _, o := range d.Offsets {
+		rows = append(rows, []string{o.Topic, fmt.Sprint(o.Partition), fmt.Sprint(o.Committed),
+			fmt.Sprint(o.End), fmt.Sprint(o.Lag)})
+	}
+	b.WriteByte('\n')
+	return p.Grid(b, []string{"TOPIC", "PARTITION", "COMMITTED", "END", "LAG"}, rows)
 }
 
 func newGroupDeleteCommand(a *app) *cobra.Command {
@@ -212,22 +213,24 @@ func newGroupDeleteCommand(a *app) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("delete groups: %w", err)
 			}
-			var failures []error
+			var outcomes []outcome
 			for _, r := range results.Sorted() {
+				one := outcome{Name: r.Group, Action: "deleted"}
 				if r.Err != nil {
-					failures = append(failures, groupRefused(cmd.Context(), adm, r))
-					continue
+					one.Error = groupRefused(cmd.Context(), adm, r)
 				}
-				a.printer.Note("deleted %s", r.Group)
+				outcomes = append(outcomes, one)
 			}
-			return errors.Join(failures...)
+			return a.outcomes(outcomes)
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
 }
 
-func groupRefused(ctx context.Context, adm *kadm.Client, r kadm.DeleteGroupResponse) error {
+func groupRefused(
+	ctx context.Context, adm *kadm.Client, r kadm.DeleteGroupResponse,
+) *output.Error {
 	switch {
 	case errors.Is(r.Err, kerr.GroupIDNotFound):
 		return unknownGroup(ctx, adm, r.Group)
@@ -236,5 +239,5 @@ func groupRefused(ctx context.Context, adm *kadm.Client, r kadm.DeleteGroupRespo
 			fmt.Sprintf("group %q has live members; nothing was deleted", r.Group)).
 			WithDo("stop its consumers first; see: millstream group describe " + r.Group)
 	}
-	return fmt.Errorf("delete group %s: %w", r.Group, r.Err)
+	return explainBroker(fmt.Errorf("delete group %s: %w", r.Group, r.Err))
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"io"
 	"log/slog"
 
@@ -23,4 +24,34 @@ func parseLevel(text string) (slog.Level, error) {
 			WithDo("use debug, info, warn or error")
 	}
 	return level, nil
+}
+
+// pipelineLog passes everything on to its handler, and what concerns one pipeline also to that
+// pipeline's own log, which `pipeline logs` shows.
+type pipelineLog struct {
+	slog.Handler
+	of func(pipeline string) slog.Handler
+}
+
+// Enabled implements slog.Handler: the pipeline's own log takes more than the process's may.
+func (l pipelineLog) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo
+}
+
+// Handle implements slog.Handler.
+func (l pipelineLog) Handle(ctx context.Context, r slog.Record) error {
+	var name string
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "pipeline" {
+			name = a.Value.String()
+		}
+		return name == ""
+	})
+	if name != "" {
+		_ = l.of(name).Handle(ctx, r.Clone()) // it is sent in the background, and may be lost
+	}
+	if l.Handler.Enabled(ctx, r.Level) {
+		return l.Handler.Handle(ctx, r)
+	}
+	return nil
 }

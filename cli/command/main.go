@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -35,16 +34,13 @@ func Run(ctx context.Context, args []string, streams Streams) int {
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.Err)
-	err := root.ExecuteContext(ctx)
-	if err == nil {
+	used, err := root.ExecuteContextC(ctx)
+	if err == nil || isBrokenPipe(err) { // the reader of our output has seen enough
 		return output.ExitOK
-	}
-	if isBrokenPipe(err) {
-		return output.ExitOK // the reader of our output has seen enough
 	}
 	exit := output.ExitOK
 	for _, one := range flatten(err) {
-		explained := explain(root, one)
+		explained := explain(used, one)
 		if explained.Code != silentCode {
 			explained.Render(streams.Err)
 		}
@@ -77,17 +73,15 @@ func reported(exit int) error {
 
 func isBrokenPipe(err error) bool { return errors.Is(err, syscall.EPIPE) }
 
-// explain recognises cobra's own errors, which are all mistakes of usage.
-func explain(root *cobra.Command, err error) *output.Error {
+// explain puts any error into users' words. What is not known as an error of ours may be one of
+// cobra's, which are all mistakes of usage, or one of the broker's.
+func explain(cmd *cobra.Command, err error) *output.Error {
 	var e *output.Error
 	if errors.As(err, &e) {
 		return e
 	}
-	for _, sign := range []string{"unknown command", "unknown flag", "unknown shorthand flag",
-		"flag needs an argument", "invalid argument", "required flag", "accepts ", "requires "} {
-		if strings.Contains(err.Error(), sign) {
-			return output.Usage("USAGE", err.Error()).WithDo("see: " + root.Name() + " --help")
-		}
+	if e := explainUsage(cmd, err); e != nil {
+		return e
 	}
 	return explainBroker(err)
 }

@@ -121,6 +121,13 @@ func listPipelines(ctx context.Context, s *deploy.Store) ([]pipelineSummary, err
 	return rows, nil
 }
 
+// wantedRevision is what stop and start print for machines.
+type wantedRevision struct {
+	Name     string `json:"name"`
+	Revision int    `json:"revision"`
+	Wanted   string `json:"wanted"`
+}
+
 func newPipelineWantedCommand(a *app, use, short string, wanted deploy.Wanted) *cobra.Command {
 	return &cobra.Command{
 		Use:   use + " NAME",
@@ -134,8 +141,8 @@ func newPipelineWantedCommand(a *app, use, short string, wanted deploy.Wanted) *
 				if err != nil {
 					return unknownPipeline(cmd.Context(), s, args[0], err)
 				}
-				a.printer.Note("%s: revision %d is wanted %s", r.Name, r.Number, r.Wanted)
-				return nil
+				return a.printer.Done(wantedRevision{r.Name, r.Number, string(r.Wanted)},
+					"%s: revision %d is wanted %s", r.Name, r.Number, r.Wanted)
 			})
 		},
 	}

@@ -63,12 +63,7 @@ func (a *app) checkChange(cmd *cobra.Command, p *pipelineFile, hash string) erro
 		return output.Conflict("STALE_PLAN", "the plan has changed since it was shown").
 			WithWhy("it is " + diff.Hash + " now").WithDo("look at it again: millstream pipeline plan")
 	}
-	if running != nil && diff.Class == plan.StateReset {
-		return output.Conflict("STATE_LOSS", "this change cannot use the state that is stored").
-			WithWhy(diff.String()).
-			WithDo("give the pipeline another name, so that it starts anew beside the old one")
-	}
-	return nil
+	return stateLoss(running, p.plan)
 }
 
 func (a *app) apply(ctx context.Context, s *deploy.Store, r deploy.Revision, wait bool) error {
@@ -80,9 +75,12 @@ func (a *app) apply(ctx context.Context, s *deploy.Store, r deploy.Revision, wai
 	if err != nil {
 		return err
 	}
-	a.printer.Note("applied revision %d of %s", applied.Number, applied.Name)
+	result := appliedRevision{Name: applied.Name, Revision: applied.Number, Hash: applied.Hash()}
+	if !a.printer.Machine() {
+		a.printer.Note("applied revision %d of %s", applied.Number, applied.Name)
+	}
 	if !wait {
-		return nil
+		return a.printer.Done(result, "not waiting for a worker")
 	}
 	st, err := waitStatus(ctx, s, applied, takeTimeout, func(st deploy.Status) bool {
 		return st.State != deploy.Starting
@@ -90,8 +88,16 @@ func (a *app) apply(ctx context.Context, s *deploy.Store, r deploy.Revision, wai
 	if err != nil {
 		return err
 	}
-	a.printer.Note("%s is %s", applied.Name, st.State)
-	return nil
+	result.State = string(st.State)
+	return a.printer.Done(result, "%s is %s", applied.Name, st.State)
+}
+
+// appliedRevision is what apply prints for machines.
+type appliedRevision struct {
+	Name     string `json:"name"`
+	Revision int    `json:"revision"`
+	Hash     string `json:"hash"`
+	State    string `json:"state,omitempty"` // empty with --no-wait
 }
 
 // pollEvery is how often a status is looked up while waiting for it.

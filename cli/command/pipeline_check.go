@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -33,18 +34,21 @@ func newPipelineLintCommand(a *app) *cobra.Command {
 	return cmd
 }
 
+// lint checks each file; one that cannot be read does not keep the others from it.
 func (a *app) lint(files, vars []string, build bool) error {
 	all := []lang.Finding{}
 	failed := false
+	var errs []error
 	seen := map[string]string{}
 	for _, path := range files {
 		p, err := readPipeline(path, vars, build, "")
 		if err != nil {
-			return err
+			errs = append(errs, err)
+			continue
 		}
 		if other, dup := seen[p.revision.Name]; dup && p.revision.Name != "" {
-			return output.Usage("DUPLICATE_PIPELINE", fmt.Sprintf(
-				"%s and %s are both called %q", other, p.revision.File, p.revision.Name))
+			errs = append(errs, output.Usage("DUPLICATE_PIPELINE", fmt.Sprintf(
+				"%s and %s are both called %q", other, p.revision.File, p.revision.Name)))
 		}
 		seen[p.revision.Name] = p.revision.File
 		all = append(all, p.findings...)
@@ -56,19 +60,16 @@ func (a *app) lint(files, vars []string, build bool) error {
 			}
 		}
 	}
-	if a.printer.Machine() {
-		err := output.One(a.printer, output.Verdict{Command: "pipeline lint", OK: !failed,
-			Summary: check.Summary(all), Result: all}, nil)
-		if err != nil {
-			return err
-		}
-	} else {
-		a.printer.Note("%s", check.Summary(all))
-	}
 	if failed {
-		return reported(output.ExitUsage)
+		errs = append(errs, reported(output.ExitUsage))
 	}
-	return nil
+	if !a.printer.Machine() {
+		a.printer.Note("%s", check.Summary(all))
+		return errors.Join(errs...)
+	}
+	err := output.One(a.printer, output.Verdict{Command: "pipeline lint", OK: len(errs) == 0,
+		Summary: check.Summary(all), Result: all}, nil)
+	return errors.Join(append(errs, err)...)
 }
 
 // planResult is what plan prints for machines.
@@ -90,8 +91,16 @@ func newPipelinePlanCommand(a *app) *cobra.Command {
 		Example: "  millstream pipeline plan examples/flights\n" +
 			"  millstream pipeline plan pipeline.yaml --var out=/tmp/out.ndjson -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := a.compiled(args[0], vars)
+			p, err := readPipeline(args[0], vars, true, "")
 			if err != nil {
+				return err
+			}
+			if p.failed() && a.printer.Machine() {
+				err := output.One(a.printer, output.Verdict{Command: "pipeline plan",
+					Summary: check.Summary(p.findings), Result: p.findings}, nil)
+				return errors.Join(err, reported(output.ExitUsage))
+			}
+			if err := a.refuseErrors(p); err != nil {
 				return err
 			}
 			running, err := a.runningPlan(cmd, p.revision.Name)
@@ -111,12 +120,17 @@ func (a *app) compiled(path string, vars []string) (*pipelineFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.failed() {
-		fmt.Fprint(a.streams.Err, p.render(p.worth()))
-		a.printer.Note("%s", check.Summary(p.findings))
-		return nil, reported(output.ExitUsage)
+	return p, a.refuseErrors(p)
+}
+
+// refuseErrors prints what is wrong with a pipeline that must not run.
+func (a *app) refuseErrors(p *pipelineFile) error {
+	if !p.failed() {
+		return nil
 	}
-	return p, nil
+	fmt.Fprint(a.streams.Err, p.render(p.worth()))
+	a.printer.Note("%s", check.Summary(p.findings))
+	return reported(output.ExitUsage)
 }
 
 // runningPlan compiles what is applied now; nil when there is no broker or no such pipeline.
@@ -124,8 +138,11 @@ func (a *app) runningPlan(cmd *cobra.Command, name string) (*plan.Plan, error) {
 	var running *plan.Plan
 	err := a.withStore(cmd.Context(), func(s *deploy.Store) error {
 		r, err := s.Get(cmd.Context(), name)
+		if errors.Is(err, deploy.ErrUnknownPipeline) {
+			return nil // nothing of that name runs yet
+		}
 		if err != nil {
-			return nil //nolint:nilerr // nothing of that name runs yet
+			return err
 		}
 		catalog := runner.NewCatalog(runner.CatalogOptions{Connectors: connectors.Builtin(),
 			Dir: r.Dir, Build: true})

@@ -39,7 +39,7 @@ func readPipeline(path string, vars []string, build bool, cacheDir string) (*pip
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, output.Usage("CANNOT_READ", "cannot read "+file).WithCause(err).
+		return nil, cannotRead(file, err).
 			WithDo("millstream pipeline init DIR writes a first one")
 	}
 	dir, err := filepath.Abs(filepath.Dir(file))

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/millstream-io/millstream/cli/output"
 	"github.com/millstream-io/millstream/pipelines/deploy"
 )
 
@@ -51,6 +53,7 @@ func (a *app) pipelineLogs(ctx context.Context, name string, follow bool) error 
 	if err != nil {
 		return err
 	}
+	lines := logLines{app: a, follow: follow}
 	for start < end || follow {
 		fetches := cl.PollFetches(ctx)
 		if ctx.Err() != nil {
@@ -62,11 +65,44 @@ func (a *app) pipelineLogs(ctx context.Context, name string, follow bool) error 
 		for _, r := range fetches.Records() {
 			start = r.Offset + 1
 			if string(r.Key) == name {
-				a.printLog(r.Value)
+				lines.add(r.Value)
 			}
 		}
 	}
-	return nil
+	if lines.printed == 0 {
+		a.printer.Note("%s logged nothing in the last day", name)
+	}
+	return lines.end()
+}
+
+// logLines prints log lines as they come, but for the formats that are one list.
+type logLines struct {
+	app     *app
+	follow  bool
+	printed int
+	list    []json.RawMessage
+}
+
+func (l *logLines) add(line []byte) {
+	l.printed++
+	if l.asList() && json.Valid(line) {
+		l.list = append(l.list, line)
+		return
+	}
+	l.app.printLog(line)
+}
+
+// asList tells whether the lines are collected; a list that is followed would have no end.
+func (l *logLines) asList() bool {
+	format := l.app.printer.Format
+	return !l.follow && (format == output.JSON || format == output.YAML)
+}
+
+func (l *logLines) end() error {
+	if !l.asList() {
+		return nil
+	}
+	return output.List(l.app.printer, l.list, nil)
 }
 
 func logEdges(ctx context.Context, adm *kadm.Client) (start, end int64, err error) {
@@ -94,7 +130,9 @@ func (a *app) printLog(line []byte) {
 		return
 	}
 	var fields map[string]any
-	if err := json.Unmarshal(line, &fields); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.UseNumber()
+	if err := decoder.Decode(&fields); err != nil {
 		fmt.Fprintf(a.streams.Out, "%s\n", readable(line))
 		return
 	}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,7 +33,7 @@ func newPipelineStatusCommand(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return output.One(a.printer, st, st.text)
+				return a.one(st, st.text)
 			})
 		},
 	}
@@ -59,12 +58,8 @@ func getStatus(ctx context.Context, s *deploy.Store, name string) (*pipelineStat
 	return st, nil
 }
 
-func (st *pipelineStatus) text(b *strings.Builder) {
-	state := string(st.State)
-	if state == "" {
-		state = "no worker has taken it"
-	}
-	fmt.Fprintf(b, "pipeline  %s\nstate     %s\nrevision  %d", st.Name, state, st.Revision)
+func (st *pipelineStatus) text(b *strings.Builder, p *output.Printer) error {
+	fmt.Fprintf(b, "pipeline  %s\nstate     %s\nrevision  %d", st.Name, st.stateText(), st.Revision)
 	if st.WantedRevision != st.Revision {
 		fmt.Fprintf(b, " (revision %d is wanted)", st.WantedRevision)
 	}
@@ -76,45 +71,68 @@ func (st *pipelineStatus) text(b *strings.Builder) {
 	if st.Error != "" {
 		fmt.Fprintf(b, "error     %s\n", st.Error)
 	}
-	st.tables(b)
+	if err := st.tables(b, p); err != nil {
+		return err
+	}
 	for _, sink := range slices.Sorted(maps.Keys(st.Guarantees)) {
 		fmt.Fprintf(b, "\n%s: %s", sink, st.Guarantees[sink])
 	}
 	if len(st.Guarantees) > 0 {
 		b.WriteByte('\n')
 	}
+	return nil
 }
 
-func (st *pipelineStatus) tables(b *strings.Builder) {
-	w := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
-	if len(st.Sources) > 0 {
-		fmt.Fprintln(w, "\nSOURCE\tTOPIC\tCONNECTOR\tRECORDS\tLAG\tSTATE")
-	}
+func (st *pipelineStatus) tables(b *strings.Builder, p *output.Printer) error {
+	var sources, steps, sinks [][]string
 	for _, s := range st.Sources {
-		state := "running"
-		switch {
-		case s.Error != "":
-			state = s.Error
-		case s.Ended:
-			state = "ended"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n",
-			s.ID, s.Topic, orDash(s.Connector), s.Records, s.Lag, state)
-	}
-	if len(st.Steps) > 0 {
-		fmt.Fprintln(w, "\nSTEP\tIN\tOUT\tLATE\tFAILED")
+		sources = append(sources, []string{s.ID, s.Topic, s.Connector, fmt.Sprint(s.Records),
+			fmt.Sprint(s.Lag), st.sourceState(s)})
 	}
 	for _, s := range st.Steps {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", s.ID, s.In, s.Out, s.Late, s.Failed)
-	}
-	if len(st.Sinks) > 0 {
-		fmt.Fprintln(w, "\nSINK\tTOPIC\tCONNECTOR\tRECORDS\tLAG")
+		steps = append(steps, []string{s.ID, fmt.Sprint(s.In), fmt.Sprint(s.Out),
+			fmt.Sprint(s.Late), fmt.Sprint(s.Failed)})
 	}
 	for _, s := range st.Sinks {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\n", s.ID, orDash(s.Topic), orDash(s.Connector),
-			s.Records, s.Lag)
+		sinks = append(sinks, []string{s.ID, s.Topic, s.Connector, fmt.Sprint(s.Records),
+			fmt.Sprint(s.Lag), s.Error})
 	}
-	_ = w.Flush() // a strings.Builder cannot fail
+	for _, table := range []struct {
+		titles []string
+		rows   [][]string
+	}{
+		{[]string{"SOURCE", "TOPIC", "CONNECTOR", "RECORDS", "LAG", "STATE"}, sources},
+		{[]string{"STEP", "IN", "OUT", "LATE", "FAILED"}, steps},
+		{[]string{"SINK", "TOPIC", "CONNECTOR", "RECORDS", "LAG", "ERROR"}, sinks},
+	} {
+		if len(table.rows) == 0 {
+			continue
+		}
+		b.WriteByte('\n')
+		if err := p.Grid(b, table.titles, table.rows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stateText is the state in words.
+func (st *pipelineStatus) stateText() string {
+	if st.State == "" {
+		return "no worker has taken it; run one: millstream server"
+	}
+	return string(st.State)
+}
+
+// sourceState is that of the pipeline unless the source has a word of its own.
+func (st *pipelineStatus) sourceState(s deploy.SourceStatus) string {
+	switch {
+	case s.Error != "":
+		return s.Error
+	case s.Ended:
+		return "ended"
+	}
+	return string(st.State)
 }
 
 func orDash(s string) string {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -78,7 +79,7 @@ func (a *app) pluginBuild(ctx context.Context, dir, out string) error {
 	info.Kind, info.Path, info.SHA256 = "plugin", binary.Path, binary.SHA256
 	if out != "" {
 		if err := copyBinary(binary.Path, out); err != nil {
-			return output.Usage("CANNOT_WRITE", "cannot write "+out).WithCause(err)
+			return cannotWrite(out, err)
 		}
 		info.Path = out
 	}
@@ -93,6 +94,10 @@ func explainBuild(dir string, err error) error {
 	if errors.As(err, &failed) {
 		return output.Usage("PLUGIN_BUILD", "the plugin in "+dir+" does not compile").
 			WithCause(err).WithDo("correct the source and build again")
+	}
+	if _, lookErr := exec.LookPath("go"); lookErr != nil {
+		return output.Environment("NO_TOOLCHAIN", "there is no go command on the PATH").
+			WithDo("install Go, plugins in source need it")
 	}
 	return output.Environment("PLUGIN_BUILD", "the plugin in "+dir+" cannot be built").WithCause(err)
 }
@@ -146,7 +151,7 @@ func newPluginListCommand(a *app) *cobra.Command {
 			}
 			found, err := pluginFolders(dir)
 			if err != nil {
-				return output.Usage("CANNOT_READ", "cannot read "+dir).WithCause(err)
+				return cannotRead(dir, err)
 			}
 			return output.List(a.printer, append(rows, found...), []output.Column[pluginInfo]{
 				{Title: "NAME", Cell: func(p pluginInfo) string { return p.Name }},
@@ -184,7 +189,7 @@ func pluginFolders(root string) ([]pluginInfo, error) {
 			return err
 		}
 		if d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" ||
-			d.Name() == defaultDataDir) {
+			d.Name() == defaultDataDir || d.Name() == "node_modules") {
 			return filepath.SkipDir
 		}
 		if d.IsDir() || d.Name() != "main.go" {

@@ -24,7 +24,7 @@ const maxLine = 16 << 20
 
 type produceFlags struct {
 	format    string
-	key       string
+	key       *string // nil: none
 	separator string
 	headers   []string
 	partition int32
@@ -33,6 +33,7 @@ type produceFlags struct {
 
 func newProduceCommand(a *app) *cobra.Command {
 	f := produceFlags{}
+	var key string
 	cmd := &cobra.Command{
 		Use:   "produce TOPIC [FILE]",
 		Short: "Write records to a topic, one a line, from a file or standard input",
@@ -46,11 +47,14 @@ Formats:
 		Example: "  echo hello | millstream produce greetings\n" +
 			"  millstream produce orders orders.ndjson --format ndjson",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("key") {
+				f.key = &key
+			}
 			in, where := a.streams.In, "stdin"
 			if len(args) == 2 && args[1] != "-" {
 				file, err := os.Open(args[1])
 				if err != nil {
-					return output.Usage("CANNOT_READ", "cannot read "+args[1]).WithCause(err)
+					return cannotRead(args[1], err)
 				}
 				defer file.Close()
 				in, where = file, args[1]
@@ -60,7 +64,7 @@ Formats:
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.format, "format", "raw", "raw or ndjson")
-	flags.StringVar(&f.key, "key", "", "key of every record (raw)")
+	flags.StringVar(&key, "key", "", "key of every record (raw)")
 	flags.StringVarP(&f.separator, "key-separator", "k", "", "split each line into key and value (raw)")
 	flags.StringArrayVarP(&f.headers, "header", "H", nil, "header of every record, name=value (raw)")
 	flags.Int32VarP(&f.partition, "partition", "p", -1, "write to this partition (-1: by key)")
@@ -86,8 +90,14 @@ func (a *app) produce(
 	if err := p.run(ctx, in, parse); err != nil {
 		return err
 	}
-	a.printer.Note("produced %d records to %s", p.acked.Load(), topic)
-	return nil
+	n := p.acked.Load()
+	return a.printer.Done(produced{topic, n}, "produced %s to %s", plural(n, "record"), topic)
+}
+
+// produced is what produce prints for machines.
+type produced struct {
+	Topic   string `json:"topic"`
+	Records int64  `json:"records"`
 }
 
 // producer sends lines and remembers the first failure.
@@ -108,8 +118,8 @@ func (p *producer) run(ctx context.Context, in io.Reader, parse parseLine) error
 		number++
 		r, err := parse(lines.Bytes())
 		if err != nil {
-			p.fail(output.Usage("BAD_RECORD",
-				fmt.Sprintf("%s:%d: %v", p.where, number, err)))
+			p.fail(output.Usage("BAD_RECORD", fmt.Sprintf("%s:%d: %v", p.where, number, err)).
+				WithDo("millstream consume TOPIC -o ndjson shows what a line looks like"))
 			break
 		}
 		p.client.Produce(ctx, r, func(_ *kgo.Record, err error) {
@@ -140,8 +150,12 @@ func (p *producer) explain(err error) error {
 		e = output.Failure("UNKNOWN_TOPIC", "the topic or partition does not exist").
 			WithDo("millstream topic create NAME --partitions N")
 	}
+	if strings.Contains(err.Error(), "invalid record partitioning choice") {
+		e = output.Usage("UNKNOWN_PARTITION", "the topic has no such partition").WithCause(err).
+			WithDo("millstream topic describe NAME lists the partitions")
+	}
 	if n := p.acked.Load(); n > 0 {
-		e.What += fmt.Sprintf(" (%d records before it were written)", n)
+		e.What += fmt.Sprintf(" (%s written before it)", plural(n, "record"))
 	}
 	return e
 }
@@ -152,6 +166,11 @@ func (f produceFlags) parser(topic string) (parseLine, error) {
 	headers, err := f.parseHeaders()
 	if err != nil {
 		return nil, err
+	}
+	if f.format == "ndjson" && (f.key != nil || f.separator != "" || len(headers) > 0 || f.null) {
+		return nil, output.Usage("BAD_FLAGS",
+			"--key, --key-separator, --header and --null are for --format raw").
+			WithWhy("a line of ndjson has its own key, headers and nulls")
 	}
 	switch f.format {
 	case "raw":
@@ -203,8 +222,8 @@ func (f produceFlags) rawRecord(
 			return nil, fmt.Errorf("no key separator %q in the line", f.separator)
 		}
 		r.Key, text = []byte(key), value
-	} else if f.key != "" {
-		r.Key = []byte(f.key)
+	} else if f.key != nil {
+		r.Key = []byte(*f.key)
 	}
 	if text != "" || !f.null {
 		r.Value = []byte(text)

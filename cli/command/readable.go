@@ -30,3 +30,11 @@ func readable(data []byte) string {
 	}
 	return text
 }
+
+// plural counts things in words: 1 record, 2 records.
+func plural(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}

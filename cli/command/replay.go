@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -36,7 +37,8 @@ func newReplayRunCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run NAME",
 		Short: "Start a replay of a pipeline",
-		Long: "Start a replay of a pipeline over a range of its inputs. It has a name of its own, and its\n" +
+		Long: "" +
+			"Start a replay of a pipeline over a range of its inputs. It has a name of its own, and its\n" +
 			"group, state and outputs carry it: the live pipeline is never touched, and connectors are\n" +
 			"not called. Outputs go to topics NAME2.TOPIC. Positions: " + ranges.Grammar + ".",
 		Args: cobra.ExactArgs(1),
@@ -64,9 +66,8 @@ func (a *app) replayRun(ctx context.Context, s *deploy.Store, name string, f rep
 	if err != nil {
 		return unknownPipeline(ctx, s, name, err)
 	}
-	if _, err := s.Get(ctx, f.as); err == nil {
-		return output.Conflict("NAME_TAKEN", fmt.Sprintf("there is already a pipeline %q", f.as)).
-			WithDo("choose another name with --as")
+	if err := checkReplay(ctx, s, live, f.as); err != nil {
+		return err
 	}
 	compiled, err := compileRevision(live)
 	if err != nil {
@@ -85,12 +86,13 @@ func (a *app) replayRun(ctx context.Context, s *deploy.Store, name string, f rep
 	if err != nil {
 		return err
 	}
-	for _, p := range replayPairs(compiled, f.as) {
+	result := startedReplay{Name: f.as, Of: name, Records: records, Ranges: spec.Ranges,
+		Outputs: replayPairs(compiled, f.as)}
+	for _, p := range result.Outputs {
 		a.printer.Note("output   %s -> %s", p.Live, p.Shadow)
 	}
 	if !f.wait {
-		a.printer.Note("see      millstream replay status %s", f.as)
-		return nil
+		return a.printer.Done(result, "see      millstream replay status %s", f.as)
 	}
 	st, err := waitStatus(ctx, s, applied, 0, func(st deploy.Status) bool {
 		return st.State == deploy.Done
@@ -98,9 +100,41 @@ func (a *app) replayRun(ctx context.Context, s *deploy.Store, name string, f rep
 	if err != nil {
 		return err
 	}
-	a.printer.Note("done     %d records in, %d out\nnext     millstream replay verify %s",
+	result.State = string(st.State)
+	return a.printer.Done(result,
+		"done     %d records in, %d out\nnext     millstream replay verify %s",
 		st.RecordsIn, st.RecordsOut, f.as)
-	return nil
+}
+
+// startedReplay is what run prints for machines.
+type startedReplay struct {
+	Name    string                           `json:"name"`
+	Of      string                           `json:"of"`
+	Records int64                            `json:"records"`
+	Ranges  map[string]map[int32]deploy.Span `json:"ranges"`
+	Outputs []replay.Pair                    `json:"outputs"`
+	State   string                           `json:"state,omitempty"` // empty without --wait
+}
+
+// checkReplay refuses what cannot be replayed, or not under that name.
+func checkReplay(ctx context.Context, s *deploy.Store, live deploy.Revision, as string) error {
+	if live.Replay != nil {
+		return output.Usage("BAD_NAME", fmt.Sprintf("%q is a replay itself", live.Name)).
+			WithDo("replay what it is of: millstream replay run " + live.Replay.Of + " --as " + as)
+	}
+	if !replayName.MatchString(as) {
+		return output.Usage("BAD_NAME", fmt.Sprintf("%q cannot be the name of a replay", as)).
+			WithDo("use lower-case letters, digits and dashes, such as --as " + live.Name + "-again")
+	}
+	_, err := s.Get(ctx, as)
+	switch {
+	case errors.Is(err, deploy.ErrUnknownPipeline):
+		return nil
+	case err != nil:
+		return err
+	}
+	return output.Conflict("NAME_TAKEN", fmt.Sprintf("there is already a pipeline %q", as)).
+		WithDo("choose another name with --as")
 }
 
 // replayRanges resolves the range in every input the steps read; tables are always read whole.
@@ -172,8 +206,9 @@ func newReplayVerifyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify NAME",
 		Short: "Compare the outputs of a replay with those of the live pipeline, record by record",
-		Long: "Compare the outputs of a replay with those of the live pipeline: per partition the same keys,\n" +
-			"values, timestamps and headers in the same order. Exits with 4 when they differ.",
+		Long: "" +
+			"Compare the outputs of a replay with those of the live pipeline: per partition the same\n" +
+			"keys, values, timestamps and headers in the same order. Exits with 4 when they differ.",
 		Args: cobra.ExactArgs(1),
 		Example: "  millstream replay verify flights-again\n" +
 			"  millstream replay verify flights-again -o json",
@@ -199,7 +234,8 @@ func (a *app) replayVerify(ctx context.Context, s *deploy.Store, name string) er
 		return err
 	}
 	if st.State != deploy.Done {
-		return output.Conflict("REPLAY_NOT_DONE", fmt.Sprintf("the replay %s is %s", name, st.State)).
+		return output.Conflict("REPLAY_NOT_DONE",
+			fmt.Sprintf("the replay %s is not done: %s", name, st.stateText())).
 			WithWhy(st.Error).WithDo("millstream replay status " + name)
 	}
 	compiled, err := compileRevision(r)

@@ -2,7 +2,6 @@ package command
 
 import (
 	"github.com/spf13/cobra"
-	"github.com/spf13/viper"
 
 	"github.com/millstream-io/millstream/cli/output"
 )
@@ -11,7 +10,7 @@ import (
 type app struct {
 	streams  Streams
 	printer  *output.Printer
-	settings *viper.Viper
+	settings *settings
 }
 
 func newApp(streams Streams) *app {
@@ -38,6 +37,14 @@ Start with:  millstream dev examples/flights`,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			return a.prepare(cmd)
 		},
+		// An unknown command is met here, where the nearest one can be named.
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return unknownCommand(cmd, args[0], namesOf(cmd.Commands()))
+		},
 	}
 	flags := root.PersistentFlags()
 	flags.StringP("output", "o", string(output.Table), "format of data: table, json, ndjson, yaml")
@@ -53,12 +60,61 @@ Start with:  millstream dev examples/flights`,
 		newConnectorProcessCommand(),
 	)
 	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	for _, sub := range root.Commands() {
+		switch sub.Name() {
+		case "help":
+			sub.AddCommand(newHelpErrorsCommand(a))
+			sub.Example = "  millstream help consume\n  millstream help topic create"
+			sub.Run, sub.RunE = nil, func(_ *cobra.Command, args []string) error {
+				return helpFor(root, args)
+			}
+		case "completion":
+			addCompletionExamples(sub)
+			needsSubcommand(sub)
+		default:
+			if sub.HasSubCommands() {
+				needsSubcommand(sub)
+			}
+		}
+	}
 	return root
+}
+
+// helpFor prints the help of the command that args name; cobra's own takes any name for success.
+func helpFor(root *cobra.Command, args []string) error {
+	cmd, rest, err := root.Find(args)
+	if err != nil {
+		return err
+	}
+	if len(rest) > 0 {
+		return unknownCommand(cmd, rest[0], namesOf(cmd.Commands()))
+	}
+	return cmd.Help()
+}
+
+// addCompletionExamples gives cobra's own commands what every leaf of the tree has.
+func addCompletionExamples(completion *cobra.Command) {
+	for _, shell := range completion.Commands() {
+		shell.Example = "  millstream completion " + shell.Name() + "\n" +
+			"  millstream completion " + shell.Name() + " --no-descriptions"
+	}
+}
+
+// namesOf lists the commands people see.
+func namesOf(commands []*cobra.Command) []string {
+	var names []string
+	for _, c := range commands {
+		if !c.Hidden {
+			names = append(names, c.Name())
+		}
+	}
+	return names
 }
 
 // prepare resolves the global settings once flags are parsed.
 func (a *app) prepare(cmd *cobra.Command) error {
-	if err := loadSettings(a.settings, cmd); err != nil {
+	if err := a.settings.load(cmd); err != nil {
 		return err
 	}
 	format, err := output.ParseFormat(a.settings.GetString("output"))

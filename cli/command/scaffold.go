@@ -2,6 +2,7 @@ package command
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,7 +23,12 @@ var templates embed.FS
 // modulePath is the module that plugins import.
 const modulePath = "github.com/millstream-io/millstream"
 
-var scaffoldName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
+// scaffoldName is what pipelines and plugins may both be called; replayName is what a pipeline may
+// be.
+var (
+	scaffoldName = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	replayName   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+)
 
 func newPipelineInitCommand(a *app) *cobra.Command {
 	return &cobra.Command{
@@ -41,8 +47,8 @@ func newPipelineInitCommand(a *app) *cobra.Command {
 			if err := writeTemplate("pipeline/pipeline.yaml.tmpl", file, data); err != nil {
 				return err
 			}
-			a.printer.Note("wrote %s\nnext  millstream dev %s", file, dir)
-			return nil
+			return a.printer.Done(written{name, []string{file}},
+				"wrote %s\nnext  millstream dev %s", file, dir)
 		},
 	}
 }
@@ -70,24 +76,40 @@ func newPluginNewCommand(a *app) *cobra.Command {
 	return cmd
 }
 
+// written is what init and new print for machines.
+type written struct {
+	Name  string   `json:"name"`
+	Files []string `json:"files"`
+}
+
 func (a *app) pluginNew(dir, kind, sdkDir string) error {
 	name, err := nameOf(dir)
 	if err != nil {
 		return err
 	}
+	if _, err := exec.LookPath("go"); err != nil {
+		return output.Environment("NO_TOOLCHAIN", "there is no go command on the PATH").
+			WithDo("install Go, plugins are written in it")
+	}
+	main := filepath.Join(dir, "main.go")
+	result := written{Name: name, Files: []string{main}}
+	inside := insideModule(dir)
+	if !inside && sdkDir == "" {
+		return output.Usage("SDK_UNKNOWN", "there is no go.mod here that requires "+modulePath).
+			WithDo("name the folder of its source with --sdk, or work inside a module that requires it")
+	}
 	data := map[string]string{"Name": name, "Kind": kind}
-	if err := writeTemplate("plugin/main.go.tmpl", filepath.Join(dir, "main.go"), data); err != nil {
+	if err := writeTemplate("plugin/main.go.tmpl", main, data); err != nil {
 		return err
 	}
-	a.printer.Note("wrote %s", filepath.Join(dir, "main.go"))
-	if !insideModule(dir) {
+	if !inside {
 		if err := writeModule(dir, name, sdkDir); err != nil {
 			return err
 		}
-		a.printer.Note("wrote %s", filepath.Join(dir, "go.mod"))
+		result.Files = append(result.Files, filepath.Join(dir, "go.mod"))
 	}
-	a.printer.Note("next  millstream plugin build %s", dir)
-	return nil
+	return a.printer.Done(result, "wrote %s\nnext  millstream plugin build %s",
+		strings.Join(result.Files, ", "), dir)
 }
 
 // nameOf makes a name out of the folder's.
@@ -111,14 +133,14 @@ func writeTemplate(name, file string, data any) error {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return output.Usage("CANNOT_WRITE", "cannot write "+file).WithCause(err)
+		return cannotWrite(file, err)
 	}
 	out, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if os.IsExist(err) {
 		return output.Conflict("FILE_EXISTS", file+" exists already; it was left as it is")
 	}
 	if err != nil {
-		return output.Usage("CANNOT_WRITE", "cannot write "+file).WithCause(err)
+		return cannotWrite(file, err)
 	}
 	if err := t.Execute(out, data); err != nil {
 		_ = out.Close()
@@ -127,35 +149,36 @@ func writeTemplate(name, file string, data any) error {
 	return out.Close()
 }
 
-// insideModule tells whether a Go module already covers the folder and knows the SDK.
+// insideModule tells whether a Go module already covers the folder, which need not exist yet, and
+// knows the SDK.
 func insideModule(dir string) bool {
 	cmd := exec.Command("go", "list", "-m", modulePath)
-	cmd.Dir = dir
+	cmd.Dir = existingParent(dir)
 	return cmd.Run() == nil
 }
 
-// writeModule writes a go.mod that finds the SDK: in the folder given, else where this binary's
-// version is published.
+// writeModule writes a go.mod that finds the SDK in the folder given.
 func writeModule(dir, name, sdkDir string) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "module %s\n\ngo 1.26\n\nrequire %s v0.0.0\n", name, modulePath)
-	if sdkDir == "" {
-		return output.Usage("SDK_UNKNOWN", "there is no go.mod here that requires "+modulePath).
-			WithDo("name the folder of its source with --sdk, or work inside a module that requires it")
-	}
 	abs, err := filepath.Abs(sdkDir)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(&b, "\nreplace %s => %s\n", modulePath, abs)
-	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte(b.String()), 0o644); err != nil {
-		return output.Usage("CANNOT_WRITE", "cannot write go.mod").WithCause(err)
+	text := fmt.Sprintf("module %s\n\ngo 1.26\n\nrequire %s v0.0.0\n\nreplace %s => %s\n",
+		name, modulePath, modulePath, abs)
+	file, err := os.OpenFile(filepath.Join(dir, "go.mod"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err == nil {
+		_, err = file.WriteString(text)
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
+		return cannotWrite(filepath.Join(dir, "go.mod"), err)
 	}
 	tidy := exec.Command("go", "mod", "tidy")
 	tidy.Dir = dir
 	if text, err := tidy.CombinedOutput(); err != nil {
 		return output.Environment("GO_MOD_TIDY", "go mod tidy failed in "+dir).
-			WithWhy(strings.TrimSpace(string(text)))
+			WithWhy(strings.TrimSpace(string(text))).
+			WithDo("check that --sdk is the folder of the millstream source")
 	}
 	return nil
 }

@@ -13,7 +13,8 @@ func newServerCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "server",
 		Short: "Run a node: the log and the pipelines applied to it",
-		Long: "Run a node: the log and the pipelines applied to it, until SIGTERM or Ctrl-C, which drain\n" +
+		Long: "" +
+			"Run a node: the log and the pipelines applied to it, until SIGTERM or Ctrl-C, which drain\n" +
 			"and end with exit code 0. Settings come from flags, MILLSTREAM_ variables and --config.",
 		Args: cobra.NoArgs,
 		Example: "  millstream server --data-dir /var/lib/millstream\n" +
@@ -24,7 +25,7 @@ func newServerCommand(a *app) *cobra.Command {
 	flags.String("data-dir", defaultDataDir, "folder of the log, state and built plugins")
 	flags.String("listen", defaultListen, "host:port for Kafka clients")
 	flags.String("http", defaultHTTP, "host:port of /healthz, /readyz and /metrics")
-	flags.String("config", "", "YAML file with these settings and broker.* configs")
+	flags.String("config", "", "YAML file with these settings, and broker configs under broker:")
 	flags.String("ready-file", "", "file that receives addresses and pid as JSON when serving")
 	flags.String("log-level", "info", "debug, info, warn or error")
 	return cmd
@@ -32,9 +33,8 @@ func newServerCommand(a *app) *cobra.Command {
 
 func (a *app) serve(ctx context.Context) error {
 	if file := a.settings.GetString("config"); file != "" {
-		a.settings.SetConfigFile(file)
-		if err := a.settings.MergeInConfig(); err != nil {
-			return output.Usage("BAD_CONFIG", "cannot read "+file).WithCause(err)
+		if err := a.settings.merge(file); err != nil {
+			return output.Usage("BAD_CONFIG", "cannot use the settings in "+file).WithCause(err)
 		}
 	}
 	level, err := parseLevel(a.settings.GetString("log-level"))
@@ -44,7 +44,7 @@ func (a *app) serve(ctx context.Context) error {
 	n, err := startNode(ctx, nodeOptions{
 		dataDir: a.settings.GetString("data-dir"), listen: a.settings.GetString("listen"),
 		http: a.settings.GetString("http"), readyFile: a.settings.GetString("ready-file"),
-		configs: a.settings.GetStringMapString("broker"),
+		configs: a.settings.broker,
 		logger:  newLogger(a.streams.Err, level), output: a.streams.Out,
 	})
 	if err != nil {
@@ -58,5 +58,7 @@ func (a *app) serve(ctx context.Context) error {
 		return n.close()
 	case <-n.broker.Failed():
 		return errors.Join(n.broker.Err(), n.close())
+	case <-n.worker.done:
+		return n.close()
 	}
 }

@@ -55,12 +55,21 @@ type node struct {
 	broker *core.Broker
 	store  *deploy.Store
 	moved  []string // what had to move to another port
-	worker context.CancelFunc
-	done   chan error // receives how the worker ended
+	worker worker
+}
+
+// worker runs the pipelines of a node.
+type worker struct {
+	stop context.CancelFunc // nil before it is started
+	done chan struct{}      // closed when it has ended
+	err  error              // why, once done is closed
 }
 
 func startNode(ctx context.Context, opts nodeOptions) (*node, error) {
-	n := &node{opts: opts, done: make(chan error, 1)}
+	n := &node{opts: opts}
+	if opts.readyFile != "" {
+		_ = os.Remove(opts.readyFile) // that of an earlier run says nothing about this one
+	}
 	if err := n.choosePorts(); err != nil {
 		return nil, err
 	}
@@ -84,6 +93,11 @@ func startNode(ctx context.Context, opts nodeOptions) (*node, error) {
 // choosePorts moves away from taken ports when that is allowed.
 func (n *node) choosePorts() error {
 	for _, address := range []*string{&n.opts.listen, &n.opts.http} {
+		host, _, err := net.SplitHostPort(*address)
+		if err != nil {
+			return output.Usage("BAD_ADDRESS", fmt.Sprintf("%q is not host:port", *address)).
+				WithCause(err).WithDo("write it like 127.0.0.1:9092, or 127.0.0.1:0 for a free port")
+		}
 		listener, err := net.Listen("tcp", *address)
 		if err == nil {
 			_ = listener.Close()
@@ -92,10 +106,6 @@ func (n *node) choosePorts() error {
 		if !errors.Is(err, syscall.EADDRINUSE) || !n.opts.movePorts {
 			return output.Environment("CANNOT_LISTEN", "cannot listen on "+*address).
 				WithCause(err).WithDo("choose another with --listen or --http, such as 127.0.0.1:0")
-		}
-		host, _, splitErr := net.SplitHostPort(*address)
-		if splitErr != nil {
-			return output.Usage("BAD_ADDRESS", fmt.Sprintf("%q is not host:port", *address))
 		}
 		n.moved = append(n.moved, *address)
 		*address = net.JoinHostPort(host, "0")
@@ -118,11 +128,17 @@ func (n *node) startWorker(ctx context.Context) error {
 		Output: n.opts.output, LogFor: n.logFor,
 	})
 	reconciler := deploy.NewReconciler(deploy.ReconcilerOptions{
-		Store: store, Launcher: launcher, Logger: n.opts.logger, OnStatus: n.opts.onStatus,
+		Store: store, Launcher: launcher, OnStatus: n.opts.onStatus,
+		Logger: slog.New(pipelineLog{Handler: n.opts.logger.Handler(), of: func(name string) slog.Handler {
+			return store.LogHandler(name, slog.LevelInfo)
+		}}),
 	})
 	workerCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	n.worker = cancel
-	go func() { n.done <- reconciler.Run(workerCtx) }()
+	n.worker = worker{stop: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(n.worker.done)
+		n.worker.err = reconciler.Run(workerCtx)
+	}()
 	return nil
 }
 
@@ -176,7 +192,7 @@ func (n *node) announce() error {
 	// A reader that polls for the file must never see half of it.
 	tmp := n.opts.readyFile + ".tmp"
 	if err := os.WriteFile(tmp, append(data, '\n'), 0o644); err != nil {
-		return output.Usage("CANNOT_WRITE", "cannot write the ready file").WithCause(err)
+		return cannotWrite(n.opts.readyFile, err)
 	}
 	return os.Rename(tmp, n.opts.readyFile)
 }
@@ -186,19 +202,27 @@ func (n *node) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	var errs []error
-	if n.worker != nil {
-		n.worker()
+	if n.worker.stop != nil {
+		n.worker.stop()
 		select {
-		case err := <-n.done:
-			errs = append(errs, err)
+		case <-n.worker.done:
+			errs = append(errs, explainWorker(n.worker.err))
 		case <-ctx.Done():
-			errs = append(errs, fmt.Errorf("pipelines did not stop within %s", drainTimeout))
+			errs = append(errs, output.Environment("TIMEOUT",
+				fmt.Sprintf("pipelines did not stop within %s", drainTimeout)))
 		}
 	}
 	if n.store != nil {
 		n.store.Close()
 	}
 	return errors.Join(append(errs, n.broker.Close(ctx))...)
+}
+
+func explainWorker(err error) error {
+	if err == nil {
+		return nil
+	}
+	return output.Failure("WORKER_FAILED", "what runs the pipelines has ended").WithCause(err)
 }
 
 // explainOpen puts the commonest reasons for which a broker does not start into users' words.

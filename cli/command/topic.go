@@ -40,7 +40,7 @@ func newTopicListCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls",
 		Aliases: []string{"list"},
-		Short:   "List topics with their partitions and offsets kept",
+		Short:   "List topics with their partitions and the records they keep",
 		Args:    cobra.NoArgs,
 		Example: "  millstream topic ls\n  millstream topic ls --internal -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -73,13 +73,17 @@ func newTopicListCommand(a *app) *cobra.Command {
 
 // listTopics counts records as end - start offset, an upper bound where a topic is compacted.
 func listTopics(ctx context.Context, adm *kadm.Client, internal bool) ([]topicSummary, error) {
-	list := adm.ListTopics
-	if internal {
-		list = adm.ListTopicsWithInternal
-	}
-	topics, err := list(ctx)
+	topics, err := adm.ListTopicsWithInternal(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list topics: %w", err)
+	}
+	if !internal {
+		topics.FilterInternal()
+		for name, t := range topics {
+			if internalTopic(t) {
+				delete(topics, name)
+			}
+		}
 	}
 	names := topics.Names()
 	starts, err := adm.ListStartOffsets(ctx, names...)
@@ -92,7 +96,7 @@ func listTopics(ctx context.Context, adm *kadm.Client, internal bool) ([]topicSu
 	}
 	var rows []topicSummary
 	for _, t := range topics.Sorted() {
-		row := topicSummary{Name: t.Topic, Partitions: len(t.Partitions), Internal: t.IsInternal,
+		row := topicSummary{Name: t.Topic, Partitions: len(t.Partitions), Internal: internalTopic(t),
 			Replication: t.Partitions.NumReplicas()}
 		for p, end := range ends[t.Topic] {
 			if start, ok := starts.Lookup(t.Topic, p); ok && end.Err == nil && start.Err == nil {
@@ -102,6 +106,12 @@ func listTopics(ctx context.Context, adm *kadm.Client, internal bool) ([]topicSu
 		rows = append(rows, row)
 	}
 	return rows, nil
+}
+
+// internalTopic tells whether a topic is kept by the system: the broker says so of its own, and the
+// control topics of pipelines begin with two underscores like them.
+func internalTopic(t kadm.TopicDetail) bool {
+	return t.IsInternal || strings.HasPrefix(t.Topic, "__")
 }
 
 func newTopicCreateCommand(a *app) *cobra.Command {
@@ -135,7 +145,7 @@ func newTopicCreateCommand(a *app) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("create topics: %w", err)
 			}
-			return a.eachTopic(results.Sorted(), "create", "created")
+			return a.outcomes(created(results.Sorted(), validate))
 		},
 	}
 	cmd.Flags().Int32VarP(&partitions, "partitions", "p", -1, "partitions (-1: the broker's default)")
@@ -145,24 +155,31 @@ func newTopicCreateCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// eachTopic reports what became of each topic and gives the first refusal.
-func (a *app) eachTopic(results []kadm.CreateTopicResponse, verb, done string) error {
-	var failures []error
-	for _, r := range results {
-		if r.Err != nil {
-			failures = append(failures, topicRefused(verb, r.Topic, r.Err, r.ErrMessage))
-			continue
-		}
-		a.printer.Note("%s %s", done, r.Topic)
+func created(results []kadm.CreateTopicResponse, validate bool) []outcome {
+	action := "created"
+	if validate {
+		action = "can create"
 	}
-	return errors.Join(failures...)
+	var all []outcome
+	for _, r := range results {
+		one := outcome{Name: r.Topic, Action: action}
+		if r.Err != nil {
+			one.Error = topicRefused("create", r.Topic, r.Err, r.ErrMessage)
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 // topicRefused keeps the broker's own message, which says more than the code.
-func topicRefused(verb, topic string, err error, message string) error {
+func topicRefused(verb, topic string, err error, message string) *output.Error {
 	e := explainBroker(fmt.Errorf("cannot %s topic %s: %w", verb, topic, err))
 	if message != "" {
 		e.Why = message
+	}
+	if errors.Is(err, kerr.InvalidTopicException) || errors.Is(err, kerr.InvalidConfig) ||
+		errors.Is(err, kerr.InvalidPartitions) || errors.Is(err, kerr.InvalidReplicationFactor) {
+		e.Exit = output.ExitUsage
 	}
 	if errors.Is(err, kerr.TopicAlreadyExists) {
 		e.Exit = output.ExitConflict
@@ -205,18 +222,18 @@ func newTopicDeleteCommand(a *app) *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("delete topics: %w", err)
 			}
-			var failures []error
+			var outcomes []outcome
 			for _, r := range results.Sorted() {
+				one := outcome{Name: r.Topic, Action: "deleted"}
 				switch {
 				case errors.Is(r.Err, kerr.UnknownTopicOrPartition):
-					failures = append(failures, unknownTopic(cmd.Context(), adm, r.Topic))
+					one.Error = unknownTopic(cmd.Context(), adm, r.Topic)
 				case r.Err != nil:
-					failures = append(failures, topicRefused("delete", r.Topic, r.Err, r.ErrMessage))
-				default:
-					a.printer.Note("deleted %s", r.Topic)
+					one.Error = topicRefused("delete", r.Topic, r.Err, r.ErrMessage)
 				}
+				outcomes = append(outcomes, one)
 			}
-			return errors.Join(failures...)
+			return a.outcomes(outcomes)
 		},
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
@@ -268,29 +285,55 @@ func (a *app) alterTopic(
 	for _, name := range unset {
 		changes = append(changes, kadm.AlterConfig{Op: kadm.DeleteConfig, Name: name})
 	}
+	var outcomes []outcome
 	if len(changes) > 0 {
-		results, err := adm.AlterTopicConfigs(ctx, changes, topic)
-		if err != nil {
-			return fmt.Errorf("alter configs of %s: %w", topic, err)
+		if err := alterConfigs(ctx, adm, topic, changes); err != nil {
+			return err
 		}
-		for _, r := range results {
-			if r.Err != nil {
-				return topicRefused("alter", topic, r.Err, r.ErrMessage)
-			}
-		}
-		a.printer.Note("altered configs of %s", topic)
+		outcomes = append(outcomes, outcome{Name: topic, Action: "altered configs of"})
 	}
 	if partitions > 0 {
-		results, err := adm.UpdatePartitions(ctx, partitions, topic)
-		if err != nil {
-			return fmt.Errorf("add partitions to %s: %w", topic, err)
+		one := outcome{Name: topic, Action: "added partitions to"}
+		if err := addPartitions(ctx, adm, topic, partitions); err != nil {
+			one.Error = explainBroker(err)
+		} else {
+			a.printer.Note("keys may map to other partitions from now on")
 		}
-		for _, r := range results {
-			if r.Err != nil {
-				return topicRefused("add partitions to", topic, r.Err, r.ErrMessage)
-			}
+		outcomes = append(outcomes, one)
+	}
+	return a.outcomes(outcomes)
+}
+
+func alterConfigs(
+	ctx context.Context, adm *kadm.Client, topic string, changes []kadm.AlterConfig,
+) error {
+	results, err := adm.AlterTopicConfigs(ctx, changes, topic)
+	if err != nil {
+		return fmt.Errorf("alter configs of %s: %w", topic, err)
+	}
+	for _, r := range results {
+		if errors.Is(r.Err, kerr.UnknownTopicOrPartition) {
+			return unknownTopic(ctx, adm, topic)
 		}
-		a.printer.Note("%s has %d partitions now; keys may map to other partitions", topic, partitions)
+		if r.Err != nil {
+			return topicRefused("alter", topic, r.Err, r.ErrMessage)
+		}
+	}
+	return nil
+}
+
+func addPartitions(ctx context.Context, adm *kadm.Client, topic string, partitions int) error {
+	results, err := adm.UpdatePartitions(ctx, partitions, topic)
+	if err != nil {
+		return fmt.Errorf("add partitions to %s: %w", topic, err)
+	}
+	for _, r := range results {
+		if errors.Is(r.Err, kerr.UnknownTopicOrPartition) {
+			return unknownTopic(ctx, adm, topic)
+		}
+		if r.Err != nil {
+			return topicRefused("add partitions to", topic, r.Err, r.ErrMessage)
+		}
 	}
 	return nil
 }

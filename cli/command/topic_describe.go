@@ -2,10 +2,10 @@ package command
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -56,7 +56,7 @@ func newTopicDescribeCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return output.One(a.printer, d, d.text)
+			return a.one(d, d.text)
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "show configs that are at their defaults too")
@@ -84,7 +84,8 @@ func describeTopic(
 	if err != nil {
 		return nil, fmt.Errorf("list offsets of %s: %w", name, err)
 	}
-	d := &topicDescription{Name: name, ID: t.ID.String(), Internal: t.IsInternal}
+	d := &topicDescription{Name: name, ID: topicID(t.ID),
+		Internal: internalTopic(t)}
 	for _, p := range t.Partitions.Sorted() {
 		status := partitionStatus{Partition: p.Partition, Leader: p.Leader,
 			LeaderEpoch: p.LeaderEpoch, Replicas: p.Replicas, ISR: p.ISR, Start: -1, End: -1}
@@ -99,6 +100,9 @@ func describeTopic(
 	d.Configs, err = topicConfigs(ctx, adm, name, all)
 	return d, err
 }
+
+// topicID writes an id as Kafka's own tools do: base64 for URLs, without padding.
+func topicID(id kadm.TopicID) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
 
 func topicConfigs(
 	ctx context.Context, adm *kadm.Client, name string, all bool,
@@ -122,21 +126,22 @@ func topicConfigs(
 	return configs, nil
 }
 
-func (d *topicDescription) text(b *strings.Builder) {
+func (d *topicDescription) text(b *strings.Builder, p *output.Printer) error {
 	fmt.Fprintf(b, "topic  %s\nid     %s\n\n", d.Name, d.ID)
-	w := tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "PARTITION\tLEADER\tEPOCH\tREPLICAS\tISR\tSTART\tEND")
-	for _, p := range d.Partitions {
-		fmt.Fprintf(w, "%d\t%d\t%d\t%v\t%v\t%d\t%d\n",
-			p.Partition, p.Leader, p.LeaderEpoch, p.Replicas, p.ISR, p.Start, p.End)
+	var rows [][]string
+	for _, x := range d.Partitions {
+		rows = append(rows, []string{fmt.Sprint(x.Partition), fmt.Sprint(x.Leader),
+			fmt.Sprint(x.LeaderEpoch), fmt.Sprint(x.Replicas), fmt.Sprint(x.ISR),
+			fmt.Sprint(x.Start), fmt.Sprint(x.End)})
 	}
-	_ = w.Flush() // a strings.Builder cannot fail
-	if len(d.Configs) > 0 {
-		fmt.Fprintln(b)
+	err := p.Grid(b, []string{"PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "START", "END"}, rows)
+	if err != nil || len(d.Configs) == 0 {
+		return err
 	}
-	w = tabwriter.NewWriter(b, 0, 4, 2, ' ', 0)
+	rows = nil
 	for _, c := range d.Configs {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", c.Name, c.Value, c.Source)
+		rows = append(rows, []string{c.Name, c.Value, c.Source})
 	}
-	_ = w.Flush()
+	b.WriteByte('\n')
+	return p.Grid(b, []string{"CONFIG", "VALUE", "SOURCE"}, rows)
 }

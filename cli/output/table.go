@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 )
 
 // Column is one column of a table: its title and how a row's cell is made.
@@ -68,28 +70,48 @@ func nonNil[T any](rows []T) []T {
 }
 
 func table[T any](p *Printer, rows []T, columns []Column[T]) error {
-	w := tabwriter.NewWriter(p.Out, 0, 4, 2, ' ', 0)
+	titles := make([]string, len(columns))
+	for i, c := range columns {
+		titles[i] = c.Title
+	}
+	cells := make([][]string, len(rows))
+	for i, row := range rows {
+		for _, c := range columns {
+			cells[i] = append(cells[i], c.Cell(row))
+		}
+	}
+	return p.Grid(p.Out, titles, cells)
+}
+
+// Grid writes aligned columns to w, under their titles unless headers are left out.
+func (p *Printer) Grid(w io.Writer, titles []string, rows [][]string) error {
+	columns := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	if !p.NoHeaders {
-		titles := make([]string, len(columns))
-		for i, c := range columns {
-			titles[i] = c.Title
-		}
-		fmt.Fprintln(w, strings.Join(titles, "\t"))
+		fmt.Fprintln(columns, strings.Join(titles, "\t"))
 	}
-	cells := make([]string, len(columns))
 	for _, row := range rows {
-		for i, c := range columns {
-			cells[i] = printable(c.Cell(row))
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = printable(cell)
 		}
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
+		fmt.Fprintln(columns, strings.Join(cells, "\t"))
 	}
-	return w.Flush()
+	return columns.Flush()
+}
+
+// Done tells what a command did: a note for people, the object itself in a machine format.
+func (p *Printer) Done(object any, note string, args ...any) error {
+	if p.Machine() {
+		return One(p, object, nil)
+	}
+	p.Note(note, args...)
+	return nil
 }
 
 // printable keeps control characters of user data (names, keys) from moving the terminal's cursor.
 func printable(s string) string {
 	clean := strings.Map(func(r rune) rune {
-		if r < 0x20 || r == 0x7f {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
 			return '\uFFFD'
 		}
 		return r

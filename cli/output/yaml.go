@@ -15,17 +15,32 @@ func writeYAML(w io.Writer, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode result: %w", err)
 	}
+	text, err := yamlOf(data)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(text)
+	return err
+}
+
+func yamlOf(data []byte) ([]byte, error) {
 	var node yaml.Node
 	if err := yaml.Unmarshal(data, &node); err != nil {
-		return fmt.Errorf("encode result: %w", err)
+		return nil, fmt.Errorf("encode result: %w", err)
 	}
 	blockStyle(&node)
 	text, err := yaml.Marshal(&node)
 	if err != nil {
-		return fmt.Errorf("encode result: %w", err)
+		return nil, fmt.Errorf("encode result: %w", err)
 	}
-	_, err = w.Write(text)
-	return err
+	return text, nil
+}
+
+// YAMLItem gives a JSON object as one item of a YAML list, so that a list can be written piece by
+// piece.
+func YAMLItem(object []byte) ([]byte, error) {
+	list := append([]byte{'['}, object...)
+	return yamlOf(append(list, ']'))
 }
 
 func blockStyle(n *yaml.Node) {

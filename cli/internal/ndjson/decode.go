@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -43,6 +44,9 @@ func Decode(data []byte) (Decoded, error) {
 	if dec.More() {
 		return Decoded{}, fmt.Errorf("not a record: something follows the object, at byte %d",
 			dec.InputOffset())
+	}
+	if len(l.Value) == 0 {
+		return Decoded{}, errors.New("not a record: value is missing; null makes a tombstone")
 	}
 	r := &kgo.Record{Topic: l.Topic}
 	var err error
@@ -106,23 +110,33 @@ func headersOf(raw [][]json.RawMessage) ([]kgo.RecordHeader, error) {
 	}
 	headers := make([]kgo.RecordHeader, 0, len(raw))
 	for i, h := range raw {
-		if len(h) != 2 && len(h) != 3 {
-			return nil, fmt.Errorf("header %d: want [key, value] or [key, value, encoding]", i)
-		}
-		var key, enc string
-		if err := json.Unmarshal(h[0], &key); err != nil {
-			return nil, fmt.Errorf("header %d: key: %w", i, err)
-		}
-		if len(h) == 3 {
-			if err := json.Unmarshal(h[2], &enc); err != nil {
-				return nil, fmt.Errorf("header %d: encoding: %w", i, err)
-			}
-		}
-		value, err := bytesOf(h[1], enc)
+		header, err := headerOf(h)
 		if err != nil {
-			return nil, fmt.Errorf("header %d (%s): %w", i, key, err)
+			return nil, fmt.Errorf("header %d: %w", i, err)
 		}
-		headers = append(headers, kgo.RecordHeader{Key: key, Value: value})
+		headers = append(headers, header)
 	}
 	return headers, nil
+}
+
+// headerOf reads [key, value], [key, value, encoding] or [key, value, encoding, key encoding].
+func headerOf(raw []json.RawMessage) (kgo.RecordHeader, error) {
+	if len(raw) < 2 || len(raw) > 4 {
+		return kgo.RecordHeader{}, errors.New("want [key, value] or [key, value, encoding]")
+	}
+	encodings := [2]string{"", encUTF8} // of value and key
+	for i, one := range raw[2:] {
+		if err := json.Unmarshal(one, &encodings[i]); err != nil {
+			return kgo.RecordHeader{}, fmt.Errorf("encoding: %w", err)
+		}
+	}
+	key, err := bytesOf(raw[0], encodings[1])
+	if err != nil {
+		return kgo.RecordHeader{}, fmt.Errorf("key: %w", err)
+	}
+	value, err := bytesOf(raw[1], encodings[0])
+	if err != nil {
+		return kgo.RecordHeader{}, fmt.Errorf("value of %s: %w", key, err)
+	}
+	return kgo.RecordHeader{Key: string(key), Value: value}, nil
 }

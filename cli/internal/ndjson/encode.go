@@ -1,6 +1,7 @@
 package ndjson
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"strconv"
@@ -36,16 +37,27 @@ func Append(dst []byte, r *kgo.Record) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(dst, '[')
-		dst = appendString(dst, h.Key)
-		dst = append(dst, ',')
-		enc := textEncoding(h.Value)
-		dst = appendBytes(dst, h.Value, enc)
-		dst = append(dst, `,"`...)
-		dst = append(dst, enc...)
-		dst = append(dst, `"]`...)
+		dst = appendHeader(dst, h)
 	}
 	return append(dst, "]}\n"...)
+}
+
+// appendHeader writes [key, value, encoding]; a key that is not text is written as base64, and a
+// fourth element says so.
+func appendHeader(dst []byte, h kgo.RecordHeader) []byte {
+	dst = append(dst, '[')
+	keyEnc := textEncoding([]byte(h.Key))
+	dst = appendBytes(dst, []byte(h.Key), keyEnc)
+	dst = append(dst, ',')
+	enc := textEncoding(h.Value)
+	dst = appendBytes(dst, h.Value, enc)
+	dst = append(dst, `,"`...)
+	dst = append(dst, enc...)
+	if keyEnc != encUTF8 {
+		dst = append(dst, `","`...)
+		dst = append(dst, keyEnc...)
+	}
+	return append(dst, `"]`...)
 }
 
 func timestampType(r *kgo.Record) string {
@@ -102,6 +114,9 @@ func embeddable(data []byte) bool {
 			return false
 		}
 	}
+	if bytes.Count(data, []byte("["))+bytes.Count(data, []byte("{")) > maxNesting {
+		return false
+	}
 	return utf8.Valid(data) && json.Valid(data)
 }
 
@@ -119,6 +134,10 @@ func appendBytes(dst, data []byte, enc string) []byte {
 		return append(dst, '"')
 	}
 }
+
+// maxNesting keeps what is embedded well below the depth at which JSON readers give up, which is
+// 10000 in encoding/json and counts the line's own object too.
+const maxNesting = 1000
 
 const hexDigits = "0123456789abcdef"
 

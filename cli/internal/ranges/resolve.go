@@ -3,6 +3,9 @@ package ranges
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -28,18 +31,37 @@ func (r Range) Len() int64 {
 	return n
 }
 
+// Moved is a position that named an offset the log does not hold, in one partition.
+type Moved struct {
+	Point     Point
+	Partition int32
+	Asked     int64
+	// Log is what the partition holds.
+	Log Bounds
+}
+
+// String says where the position lies against the log.
+func (m Moved) String() string {
+	if m.Asked > m.Log.To {
+		return fmt.Sprintf("%s lies behind the end of partition %d, which is %d", m.Point,
+			m.Partition, m.Log.To)
+	}
+	return fmt.Sprintf("%s lies before the start of partition %d: offsets below %d are deleted",
+		m.Point, m.Partition, m.Log.From)
+}
+
 // Resolve asks the log where from and to lie in each partition of the topic. Offsets outside what
-// the log holds are moved to its edges.
+// the log holds are moved to its edges; those that were named outright are told, by partition.
 func Resolve(
 	ctx context.Context, admin *kadm.Client, topic string, from, to Point,
-) (Range, error) {
+) (Range, []Moved, error) {
 	starts, err := list(ctx, admin.ListStartOffsets, topic)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ends, err := list(ctx, admin.ListEndOffsets, topic)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r := make(Range, len(starts))
 	for partition, start := range starts {
@@ -47,19 +69,36 @@ func Resolve(
 	}
 	froms, err := resolvePoint(ctx, admin, topic, from, r, starts)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	tos, err := resolvePoint(ctx, admin, topic, to, r, froms)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	moved := append(outside(from, froms, r), outside(to, tos, r)...)
 	for partition, edge := range r {
 		r[partition] = Bounds{
 			From: clamp(froms[partition], edge),
 			To:   clamp(tos[partition], edge),
 		}
 	}
-	return r, nil
+	return r, moved, nil
+}
+
+// outside lists the partitions in which p names an offset that the log does not hold. "10 before
+// the end" and times mean the nearest there is, so they are never outside.
+func outside(p Point, asked map[int32]int64, edges Range) []Moved {
+	if p.Kind != Offset && p.Kind != After && p.Kind != Committed {
+		return nil
+	}
+	var all []Moved
+	for _, partition := range slices.Sorted(maps.Keys(edges)) {
+		edge := edges[partition]
+		if offset := asked[partition]; offset != clamp(offset, edge) {
+			all = append(all, Moved{Point: p, Partition: partition, Asked: offset, Log: edge})
+		}
+	}
+	return all
 }
 
 func clamp(offset int64, edge Bounds) int64 { return min(max(offset, edge.From), edge.To) }
@@ -85,7 +124,7 @@ func resolvePoint(
 		case Offset:
 			out[partition] = p.N
 		case After:
-			out[partition] = reference[partition] + p.N
+			out[partition] = reference[partition] + min(p.N, math.MaxInt64-reference[partition])
 		case Before:
 			out[partition] = edge.To - p.N
 		}
