@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/millstream-io/millstream/streams/internal/fields"
 	"github.com/millstream-io/millstream/streams/operator"
 )
 
@@ -196,80 +197,35 @@ func (a *accumulator) appendSum(dst []byte) []byte {
 	return dst
 }
 
-// rowReader reads the fields of a row; after a fault it yields zeros.
-type rowReader struct {
-	b      []byte
-	failed bool
-}
-
-func (r *rowReader) take(n uint64) []byte {
-	if n > uint64(len(r.b)) {
-		r.failed, r.b = true, nil
-		return nil
-	}
-	v := r.b[:n]
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *rowReader) byte() byte {
-	if b := r.take(1); b != nil {
-		return b[0]
-	}
-	return 0
-}
-
-func (r *rowReader) fixed() uint64 {
-	if b := r.take(8); b != nil {
-		return binary.BigEndian.Uint64(b)
-	}
-	return 0
-}
-
-func (r *rowReader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.failed, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *rowReader) varint() int64 {
-	u := r.uvarint()
-	return int64(u>>1) ^ -int64(u&1)
-}
-
-// read decodes one accumulator.
-func (r *rowReader) read(a *accumulator, f Func) {
+// read decodes what append made. A kind that is not known fails r.
+func (a *accumulator) read(r *fields.Reader, f Func) {
 	*a = accumulator{}
 	switch f {
 	case Count:
-		a.count = int64(r.uvarint())
+		a.count = int64(r.Uvarint())
 		return
 	case Sum, Avg:
-		bits := r.byte()
+		bits := r.Byte()
 		a.hasInt, a.hasFloat = bits&bitInt != 0, bits&bitFloat != 0
-		a.sum = r.varint()
+		a.sum = r.Varint()
 		if a.hasFloat {
-			a.float = math.Float64frombits(r.fixed())
-			a.lost = math.Float64frombits(r.fixed())
+			a.float = math.Float64frombits(r.Fixed64())
+			a.lost = math.Float64frombits(r.Fixed64())
 		}
 		if f == Avg {
-			a.count = int64(r.uvarint())
+			a.count = int64(r.Uvarint())
 		}
 		return
 	}
-	switch a.extreme.Kind = Kind(r.byte()); a.extreme.Kind {
+	switch a.extreme.Kind = Kind(r.Byte()); a.extreme.Kind {
 	case Null:
 	case Int:
-		a.extreme.Int = r.varint()
+		a.extreme.Int = r.Varint()
 	case Float:
-		a.extreme.Float = math.Float64frombits(r.fixed())
+		a.extreme.Float = math.Float64frombits(r.Fixed64())
 	case String:
-		a.extreme.Text = string(r.take(r.uvarint()))
+		a.extreme.Text = string(r.Bytes())
 	default:
-		r.failed = true
+		r.Fail()
 	}
 }

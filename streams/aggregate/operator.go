@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millstream-io/millstream/streams/internal/fields"
 	"github.com/millstream-io/millstream/streams/operator"
 	"github.com/millstream-io/millstream/streams/state"
 	"github.com/millstream-io/millstream/streams/window"
@@ -135,7 +136,7 @@ type aggregate struct {
 	values  []Value
 	row     []byte
 	targets []target
-	out     arena
+	out     operator.Arena
 }
 
 // openWindow is a window that holds rows.
@@ -304,12 +305,12 @@ func (a *aggregate) compute(rec *operator.Record) error {
 
 // decode reads a row into accs and returns its timestamp.
 func (a *aggregate) decode(row []byte) (ts int64, err error) {
-	r := rowReader{b: row}
-	ts = int64(r.fixed())
+	r := fields.Reader{Left: row}
+	ts = int64(r.Fixed64())
 	for i := range a.accs {
-		r.read(&a.accs[i], a.o.Fields[i].Func)
+		a.accs[i].read(&r, a.o.Fields[i].Func)
 	}
-	if r.failed || len(r.b) != 0 {
+	if !r.Whole() {
 		return 0, fmt.Errorf("decode %d bytes: %w", len(row), errRow)
 	}
 	return ts, nil

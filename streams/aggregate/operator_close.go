@@ -41,7 +41,7 @@ func (a *aggregate) emitWindow(ctx *operator.Context, w openWindow,
 		if err != nil {
 			return err
 		}
-		result.Key, result.Timestamp = a.out.copy(key), ts
+		result.Key, result.Timestamp = a.out.Copy(key), ts
 		out.Records = append(out.Records, result)
 		return a.emit(ctx, out)
 	})
@@ -66,7 +66,7 @@ func (a *aggregate) emit(ctx *operator.Context, out *operator.Batch) error {
 		}
 		return nil
 	}
-	b := a.out.start()
+	b := a.out.Start()
 	b = append(b, '{')
 	if rec.Windowed() {
 		b = append(b, `"window_start":`...)
@@ -82,31 +82,6 @@ func (a *aggregate) emit(ctx *operator.Context, out *operator.Batch) error {
 		b = append(b, a.names[i]...)
 		b = v.AppendJSON(b)
 	}
-	rec.Value = a.out.end(append(b, '}'))
+	rec.Value = a.out.End(append(b, '}'))
 	return nil
 }
-
-// arena hands out memory in large pieces, never twice.
-type arena struct{ b []byte }
-
-// arenaSize is large enough that a result costs no allocation of its own and small enough that
-// one result kept alive does not hold much.
-const arenaSize = 32 << 10
-
-// start returns an empty slice at the end of the arena, for appending until end is called.
-func (a *arena) start() []byte {
-	if cap(a.b)-len(a.b) < 256 {
-		a.b = make([]byte, 0, arenaSize)
-	}
-	return a.b[len(a.b):len(a.b):cap(a.b)]
-}
-
-// end keeps what was appended.
-func (a *arena) end(b []byte) []byte {
-	if cap(b) <= cap(a.b)-len(a.b) {
-		a.b = a.b[:len(a.b)+len(b)]
-	}
-	return b[:len(b):len(b)]
-}
-
-func (a *arena) copy(b []byte) []byte { return a.end(append(a.start(), b...)) }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/millstream-io/millstream/streams/internal/fields"
 	"github.com/millstream-io/millstream/streams/operator"
 )
 
@@ -167,10 +168,9 @@ func FuzzAccumulatorRoundTrip(f *testing.F) {
 		for _, v := range []Value{IntValue(i), FloatValue(x), StringValue(s)} {
 			_ = a.add(field, v)
 		}
-		r := rowReader{b: a.append(nil, field)}
-		r.read(&b, field)
-		require.False(t, r.failed)
-		require.Empty(t, r.b)
+		r := fields.Reader{Left: a.append(nil, field)}
+		b.read(&r, field)
+		require.True(t, r.Whole())
 		require.Equal(t, a, b)
 	})
 }

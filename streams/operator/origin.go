@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/millstream-io/millstream/core/record"
+	"github.com/millstream-io/millstream/streams/internal/fields"
 )
 
 // Headers this layer adds to records it writes. Steps do not see them.
@@ -101,71 +102,29 @@ func AppendOrigin(dst []byte, rec *Record, key, value []byte, headers []record.H
 
 // parseOrigin reads an origin header; carrier gives what it left out. The result aliases b.
 func parseOrigin(b []byte, carrier Origin) (Origin, error) {
-	r := originReader{b: b}
-	o := Origin{Topic: string(r.bytes()), Partition: int32(r.varint()), Offset: r.varint(),
-		Timestamp: r.varint(), Key: carrier.Key, Value: carrier.Value, Headers: carrier.Headers}
-	bits := r.byte()
+	r := fields.Reader{Left: b}
+	o := Origin{Topic: string(r.NullableBytes()), Partition: int32(r.Varint()),
+		Offset: r.Varint(), Timestamp: r.Varint(),
+		Key: carrier.Key, Value: carrier.Value, Headers: carrier.Headers}
+	bits := r.Byte()
 	if bits&originKey != 0 {
-		o.Key = r.bytes()
+		o.Key = r.NullableBytes()
 	}
 	if bits&originValue != 0 {
-		o.Value = r.bytes()
+		o.Value = r.NullableBytes()
 	}
 	if bits&originHeaders != 0 {
-		n := r.varint()
-		if n < 0 || n > int64(len(r.b)) { // a header takes at least two bytes
-			r.failed = true
-			n = 0
-		}
+		n := r.SignedCount(2) // the lengths of name and value
 		o.Headers = make([]record.Header, 0, n)
 		for range n {
-			o.Headers = append(o.Headers, record.Header{Key: string(r.bytes()), Value: r.bytes()})
+			o.Headers = append(o.Headers,
+				record.Header{Key: string(r.NullableBytes()), Value: r.NullableBytes()})
 		}
 	}
-	if r.failed || len(r.b) != 0 {
+	if !r.Whole() {
 		return Origin{}, fmt.Errorf("parse %d bytes: %w", len(b), errOrigin)
 	}
 	return o, nil
-}
-
-// originReader reads the fields of an origin header; after a fault it yields zero values.
-type originReader struct {
-	b      []byte
-	failed bool
-}
-
-func (r *originReader) byte() byte {
-	if len(r.b) == 0 {
-		r.failed = true
-		return 0
-	}
-	v := r.b[0]
-	r.b = r.b[1:]
-	return v
-}
-
-func (r *originReader) varint() int64 {
-	v, n := binary.Varint(r.b)
-	if n <= 0 {
-		r.failed, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *originReader) bytes() []byte {
-	n := r.varint()
-	if n == -1 {
-		return nil
-	}
-	if n < 0 || n > int64(len(r.b)) {
-		r.failed, r.b = true, nil
-		return nil
-	}
-	v := r.b[:n:n]
-	r.b = r.b[n:]
-	return v
 }
 
 func appendString(dst []byte, s string) []byte {

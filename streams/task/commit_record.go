@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/millstream-io/millstream/streams/client"
+	"github.com/millstream-io/millstream/streams/internal/fields"
 )
 
 // commitRecord is what one commit of a writer says: the value of the record that ends the commit
@@ -85,79 +86,31 @@ func appendPartition(b []byte, tp client.TopicPartition) []byte {
 
 // decodeCommit reads a commit record; it shares no memory with b.
 func decodeCommit(b []byte) (*commitRecord, error) {
-	d := decoder{b: b}
-	if v := d.byte(); v != commitVersion && !d.bad {
+	r := fields.Reader{Left: b}
+	if v := r.Byte(); v != commitVersion && !r.Failed() {
 		return nil, fmt.Errorf("%w: version %d, this build reads %d", ErrCommitRecord, v,
 			commitVersion)
 	}
-	bits := d.byte()
-	c := &commitRecord{Clean: bits&commitClean != 0, Seq: d.varint()}
-	c.Fingerprint = string(d.bytes())
-	snapshot := d.bytes()
+	bits := r.Byte()
+	c := &commitRecord{Clean: bits&commitClean != 0, Seq: r.Varint()}
+	c.Fingerprint = string(r.Bytes())
+	snapshot := r.Bytes()
 	if bits&commitHasSnapshot != 0 {
 		c.Snapshot = append([]byte{}, snapshot...)
 	}
-	for n := d.count(3); n > 0; n-- {
-		c.From = append(c.From, position{d.partition(), d.varint()})
+	for n := r.Count(3); n > 0; n-- {
+		c.From = append(c.From, position{readPartition(&r), r.Varint()})
 	}
-	for n := d.count(4); n > 0; n-- {
-		c.Outputs = append(c.Outputs, outPosition{d.partition(), d.varint(), d.varint()})
+	for n := r.Count(4); n > 0; n-- {
+		c.Outputs = append(c.Outputs, outPosition{readPartition(&r), r.Varint(), r.Varint()})
 	}
-	if d.bad || len(d.b) > 0 {
+	if !r.Whole() {
 		return nil, fmt.Errorf("%w: %d bytes", ErrCommitRecord, len(b))
 	}
 	return c, nil
 }
 
-// decoder reads the fields of a record; after a short one bad is true and all fields are zero.
-type decoder struct {
-	b   []byte
-	bad bool
-}
-
-func (d *decoder) byte() byte {
-	if len(d.b) == 0 {
-		d.bad = true
-		return 0
-	}
-	v := d.b[0]
-	d.b = d.b[1:]
-	return v
-}
-
-func (d *decoder) varint() int64 {
-	v, n := binary.Varint(d.b)
-	if n <= 0 {
-		d.bad, d.b = true, nil
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *decoder) bytes() []byte {
-	size, n := binary.Uvarint(d.b)
-	if n <= 0 || size > uint64(len(d.b)-n) {
-		d.bad, d.b = true, nil
-		return nil
-	}
-	v := d.b[n : n+int(size)]
-	d.b = d.b[n+int(size):]
-	return v
-}
-
-// count reads the length of a list whose items have at least size bytes each.
-func (d *decoder) count(size int) int {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 || v > uint64(len(d.b)/size) {
-		d.bad, d.b = true, nil
-		return 0
-	}
-	d.b = d.b[n:]
-	return int(v)
-}
-
-func (d *decoder) partition() client.TopicPartition {
-	topic := string(d.bytes())
-	return client.TopicPartition{Topic: topic, Partition: int32(d.varint())}
+func readPartition(r *fields.Reader) client.TopicPartition {
+	topic := string(r.Bytes())
+	return client.TopicPartition{Topic: topic, Partition: int32(r.Varint())}
 }

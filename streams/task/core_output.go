@@ -21,7 +21,8 @@ type outputs struct {
 	// control: what is reported now is outside the order of events.
 	control bool
 	told    map[string]told // of the snapshot, by repartition topic
-	arena   arena
+	arena   operator.Arena
+	headers headerArena
 	scratch []byte
 	// extra are the headers of one record beside its own and its lane.
 	extra [2]record.Header
@@ -74,16 +75,15 @@ func (o *outputs) passOn(n *nodeState, rec *operator.Record, x *record.Record) [
 	}
 	extra := o.extra[:0]
 	if rec.Windowed() {
-		w := o.arena.bytes(16)
+		w := o.arena.Make(16)
 		binary.BigEndian.PutUint64(w, uint64(rec.Window.Start))
 		binary.BigEndian.PutUint64(w[8:], uint64(rec.Window.End))
 		extra = append(extra, record.Header{Key: operator.HeaderWindow, Value: w})
 	}
 	if !n.spec.Sink.DropOrigin {
 		o.scratch = operator.AppendOrigin(o.scratch[:0], rec, x.Key, x.Value, x.Headers)
-		v := o.arena.bytes(len(o.scratch))
-		copy(v, o.scratch)
-		extra = append(extra, record.Header{Key: operator.HeaderOrigin, Value: v})
+		extra = append(extra,
+			record.Header{Key: operator.HeaderOrigin, Value: o.arena.Copy(o.scratch)})
 	}
 	return extra
 }
@@ -91,9 +91,9 @@ func (o *outputs) passOn(n *nodeState, rec *operator.Record, x *record.Record) [
 // add takes an output caused by rec. The headers become those of x, extra and the lane.
 func (o *outputs) add(rec *operator.Record, topic string, partition int32, x record.Record,
 	extra []record.Header) {
-	lane := o.arena.bytes(laneFixed + len(o.core.writer))
+	lane := o.arena.Make(laneFixed + len(o.core.writer))
 	AppendLane(lane[:0], Lane{Writer: o.core.writer, W: rec.StreamTime})
-	h := o.arena.headers(len(x.Headers) + len(extra) + 1)
+	h := o.headers.make(len(x.Headers) + len(extra) + 1)
 	copy(h, x.Headers)
 	copy(h[len(x.Headers):], extra)
 	h[len(h)-1] = record.Header{Key: LaneHeader, Value: lane}
@@ -204,35 +204,19 @@ func (c *Core) watermark(topic string, partition int32, t told) Output {
 		}}}
 }
 
-// arena hands out memory in large pieces, never twice.
-type arena struct {
-	b []byte
-	h []record.Header
-}
+// headerArena gives the headers of outputs their memory in large pieces, never twice; see
+// operator.Arena.
+type headerArena struct{ piece []record.Header }
 
-// Sizes of the pieces: large enough that a record costs no allocation of its own, small enough
-// that one record kept alive does not hold much.
-const (
-	arenaBytes   = 32 << 10
-	arenaHeaders = 512
-)
+// headersPiece is how many headers one allocation makes.
+const headersPiece = 512
 
-// bytes returns n bytes.
-func (a *arena) bytes(n int) []byte {
-	if n > cap(a.b)-len(a.b) {
-		a.b = make([]byte, 0, max(n, arenaBytes))
+// make returns n headers.
+func (a *headerArena) make(n int) []record.Header {
+	if n > cap(a.piece)-len(a.piece) {
+		a.piece = make([]record.Header, 0, max(n, headersPiece))
 	}
-	at := len(a.b)
-	a.b = a.b[:at+n]
-	return a.b[at : at+n : at+n]
-}
-
-// headers returns n headers.
-func (a *arena) headers(n int) []record.Header {
-	if n > cap(a.h)-len(a.h) {
-		a.h = make([]record.Header, 0, max(n, arenaHeaders))
-	}
-	at := len(a.h)
-	a.h = a.h[:at+n]
-	return a.h[at : at+n : at+n]
+	at := len(a.piece)
+	a.piece = a.piece[:at+n]
+	return a.piece[at : at+n : at+n]
 }
