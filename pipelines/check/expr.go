@@ -44,6 +44,10 @@ func (c *checker) issue(e *lang.Expr, issue expression.Issue) {
 			hint = fmt.Sprintf("did you mean %q (%s)?", near, t)
 		}
 	}
+	if hint == "" && issue.Problem == expression.ProblemUnknownName &&
+		!strings.HasPrefix(issue.Message, "unknown function") {
+		hint = fmt.Sprintf("a field is value.%[1]s, text is \"%[1]s\"", issue.Name)
+	}
 	const most = 12
 	if hint == "" && issue.Problem == expression.ProblemUnknownField && len(issue.Among) > 0 {
 		names := issue.Among[:min(most, len(issue.Among))]

@@ -3,7 +3,9 @@ package expression
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -183,9 +185,7 @@ func (s *Set) explain(source string, err error) Issue {
 	}
 	issue.Offset, issue.Width = at.From, max(at.To-at.From, 1)
 	issue.Message = strings.TrimSpace(at.Message)
-	if at.Message == "unexpected token EOF" {
-		issue.Message = "the expression ends where more is needed"
-	}
+	issue.Message, issue.Hint = plainSyntax(issue.Message)
 	name, unknown := strings.CutPrefix(at.Message, "unknown name ")
 	field, noField := strings.CutPrefix(at.Message, "unknown field ")
 	switch {
@@ -198,7 +198,7 @@ func (s *Set) explain(source string, err error) Issue {
 		issue.Message = fmt.Sprintf("the function %s is not supported yet", name)
 	case unknown:
 		issue.Problem, issue.Name = ProblemUnknownName, name
-		issue.Among = append(s.scope.names(), functionNames()...)
+		issue.Among = s.scope.names()
 		s.explainName(&issue, source)
 	case noField:
 		issue.Problem, issue.Name = ProblemUnknownField, field
@@ -209,6 +209,33 @@ func (s *Set) explain(source string, err error) Issue {
 		issue.Problem = ProblemType
 	}
 	return issue
+}
+
+var unexpectedToken = regexp.MustCompile(`^unexpected token \w+\((".*")\)$`)
+
+// notOperators are what other languages write for an operator of this one.
+var notOperators = map[string]string{
+	"=": "==", "AND": "and", "And": "and", "OR": "or", "Or": "or", "NOT": "not", "&": "and",
+	"<>": "!=", "===": "==", "LIKE": "contains", "IN": "in", "IS": "==", "is": "==", "%%": "%",
+}
+
+// plainSyntax says what the parser says without the names of its tokens, and what to write instead
+// when that is known.
+func plainSyntax(message string) (said, hint string) {
+	switch message {
+	case "unexpected token EOF":
+		return "the expression ends where more is needed", ""
+	case "literal not terminated":
+		return "the text does not end", "add the closing quote"
+	}
+	m := unexpectedToken.FindStringSubmatch(message)
+	if m == nil {
+		return message, ""
+	}
+	if token, err := strconv.Unquote(m[1]); err == nil && notOperators[token] != "" {
+		hint = fmt.Sprintf("write %s", notOperators[token])
+	}
+	return fmt.Sprintf("%s is not expected here", m[1]), hint
 }
 
 // isSyntax tells the parser's messages from the checker's: expr has one error type for both.

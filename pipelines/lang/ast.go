@@ -50,7 +50,7 @@ func (*shorthand) object() (string, string) {
 
 // PluginDecl declares a plugin under an alias.
 type PluginDecl struct {
-	Source    Text          `yaml:"source" required:"true"`
+	Source    Text          `yaml:"source" required:"true" lone:"true"`
 	Version   Text          `yaml:"version"`
 	Isolation Text          `yaml:"isolation"`
 	Limits    *PluginLimits `yaml:"limits"`
@@ -92,7 +92,7 @@ func (s *Schema) verify(d *decoder, n *node) {
 type Source struct {
 	Connector   Text      `yaml:"connector"`
 	Config      Tree      `yaml:"config"`
-	Topic       TopicName `yaml:"topic"`
+	Topic       TopicName `yaml:"topic" lone:"true"`
 	Topics      Tree      `yaml:"topics"`
 	Partitions  Integer   `yaml:"partitions" min:"1"`
 	Key         KeyRule   `yaml:"key"`
@@ -157,7 +157,7 @@ func (s *Start) schema(_ *schemaGen, _ *field) map[string]any {
 // Table is the latest value per key of a topic.
 type Table struct {
 	Topic      TopicName `yaml:"topic"`
-	From       Name      `yaml:"from"`
+	From       Name      `yaml:"from" lone:"true"`
 	Key        Encoding  `yaml:"key"`
 	Value      Encoding  `yaml:"value"`
 	Retention  Tree      `yaml:"retention"`
@@ -189,7 +189,7 @@ func (t *Table) verify(d *decoder, n *node) {
 // Sink is one stream that goes out.
 type Sink struct {
 	From      Name      `yaml:"from"`
-	Topic     TopicName `yaml:"topic"`
+	Topic     TopicName `yaml:"topic" lone:"true"`
 	Connector Text      `yaml:"connector"`
 	Config    Tree      `yaml:"config"`
 	Key       Expr      `yaml:"key"`
@@ -219,7 +219,7 @@ func (s *Sink) verify(d *decoder, n *node) {
 // OnError is the error policy of a pipeline, a step or a sink.
 type OnError struct {
 	Retry   *Retry    `yaml:"retry"`
-	Then    Text      `yaml:"then" enum:"dlq,stop,drop" later:"pause"`
+	Then    Text      `yaml:"then" lone:"true" enum:"dlq,stop,drop" later:"pause"`
 	DLQ     TopicName `yaml:"dlq"`
 	ByClass Map[Text] `yaml:"by_class"`
 

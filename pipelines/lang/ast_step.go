@@ -59,8 +59,8 @@ func (s *Step) verify(d *decoder, n *node) {
 	}
 	switch len(have) {
 	case 0:
-		if slices.ContainsFunc(operators, n.has) {
-			return
+		if slices.ContainsFunc(operators, n.has) || n.unknown {
+			return // the key that is wrong is reported, and is the operator that was meant
 		}
 		d.report(n.pos, 1, CodeOperators, "the step has no operator",
 			"add one of "+strings.Join(operators[:11], ", "))
@@ -106,7 +106,7 @@ func (a *Arm) verify(d *decoder, n *node) {
 
 // Join adds the row of a table to each record of a stream.
 type Join struct {
-	Table   Name `yaml:"table" required:"true"`
+	Table   Name `yaml:"table" required:"true" lone:"true"`
 	Stream  Tree `yaml:"stream"`
 	On      Expr `yaml:"on" required:"true"`
 	WithOn  Tree `yaml:"with_on"`
@@ -143,7 +143,7 @@ func (*Aggregate) object() (string, string) { return "aggregate", "results per k
 
 // Window is how time is cut.
 type Window struct {
-	Tumbling Duration `yaml:"tumbling"`
+	Tumbling Duration `yaml:"tumbling" lone:"true"`
 	Hopping  *Hopping `yaml:"hopping"`
 	Session  Tree     `yaml:"session"`
 	Count    Tree     `yaml:"count"`
@@ -319,7 +319,7 @@ func (l *Late) schema(g *schemaGen, _ *field) map[string]any {
 
 // PluginUse calls an operator of a declared plugin.
 type PluginUse struct {
-	Use    Text `yaml:"use" required:"true"`
+	Use    Text `yaml:"use" required:"true" lone:"true"`
 	Config Tree `yaml:"config"`
 
 	Pos Pos

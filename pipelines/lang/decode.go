@@ -17,6 +17,7 @@ import (
 //	later:"a,b"       values that are known, but not supported yet
 //	min:"n"           smallest integer
 //	one:"true"        a list that may be written as its single item
+//	lone:"true"       what a single value in place of the whole object would mean
 type field struct {
 	key      string
 	doc      string
@@ -27,6 +28,7 @@ type field struct {
 	min      string
 	required bool
 	one      bool
+	lone     bool
 	index    int
 	typ      reflect.Type
 }
@@ -76,12 +78,15 @@ func (d *decoder) reportAt(n *node, code Code, message, hint string) {
 	d.report(n.pos, w, code, message, hint)
 }
 
-func (d *decoder) wrongKind(n *node, want string) {
+// wrongKind reports a value of another shape than the one needed.
+func (d *decoder) wrongKind(n *node, want string) { d.wrongKindHint(n, want, "") }
+
+func (d *decoder) wrongKindHint(n *node, want, hint string) {
 	have := n.kind.String()
 	if n.isNull() {
 		have = "nothing"
 	}
-	d.reportAt(n, CodeWrongKind, fmt.Sprintf("%s is needed here, this is %s", want, have), "")
+	d.reportAt(n, CodeWrongKind, fmt.Sprintf("%s is needed here, this is %s", want, have), hint)
 }
 
 // fieldsOf reads the table row of every key of struct type t.
@@ -98,6 +103,7 @@ func fieldsOf(t reflect.Type) []field {
 			key: key, doc: text.doc, def: sf.Tag.Get("default"), index: i,
 			notYet: text.later, min: sf.Tag.Get("min"), typ: sf.Type,
 			required: sf.Tag.Get("required") == "true", one: sf.Tag.Get("one") == "true",
+			lone: sf.Tag.Get("lone") == "true",
 		}
 		if v := sf.Tag.Get("enum"); v != "" {
 			f.enum = strings.Split(v, ",")
@@ -132,7 +138,7 @@ func (d *decoder) into(v reflect.Value, n *node, f *field) {
 func (d *decoder) object(v reflect.Value, n *node) {
 	name := objectName(v.Type())
 	if n.kind != kindMapping {
-		d.wrongKind(n, "a mapping ("+name+")")
+		d.wrongKindHint(n, "a mapping ("+name+")", loneHint(v.Type(), n))
 		return
 	}
 	if p := v.FieldByName("Pos"); p.IsValid() {
@@ -142,6 +148,7 @@ func (d *decoder) object(v reflect.Value, n *node) {
 	for _, p := range n.pairs {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.key == p.key.value })
 		if i < 0 {
+			n.unknown = true
 			if near := d.unknownKey(p.key, name, fields); near != "" {
 				n.guessed = append(n.guessed, near)
 			}
@@ -170,6 +177,19 @@ func (d *decoder) object(v reflect.Value, n *node) {
 	}
 }
 
+// loneHint shows how a single value is written where an object is needed.
+func loneHint(object reflect.Type, n *node) string {
+	if n.kind != kindScalar || n.isNull() || width(n.value) > 40 {
+		return ""
+	}
+	for _, f := range fieldsOf(object) {
+		if f.lone {
+			return fmt.Sprintf("write it as {%s: %s}", f.key, n.value)
+		}
+	}
+	return ""
+}
+
 // unknownKey reports a key that is not in the table, with the nearest name or the place where the
 // key belongs. It returns the nearest name.
 func (d *decoder) unknownKey(key *node, name string, fields []field) (near string) {
@@ -187,6 +207,12 @@ func (d *decoder) unknownKey(key *node, name string, fields []field) (near strin
 			fmt.Sprintf("%s: belongs under %s; check the indentation", key.value,
 				strings.Join(owners, " or ")))
 		return ""
+	}
+	keys = nil
+	for _, f := range fields {
+		if f.notYet == "" {
+			keys = append(keys, f.key)
+		}
 	}
 	d.reportAt(key, CodeUnknownKey, message, "known here: "+strings.Join(keys, ", "))
 	return ""

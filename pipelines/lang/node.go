@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
-	goccy "github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/parser"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -63,6 +60,8 @@ type node struct {
 	src   *File
 	// guessed are keys that a misspelled one was probably meant to be: they count as there.
 	guessed []string
+	// unknown says that there is a key the language does not have here.
+	unknown bool
 }
 
 // pair is one key with its value.
@@ -132,40 +131,6 @@ func parse(src *File, text []byte, findings *[]Finding) *node {
 		return nil
 	}
 	return root
-}
-
-// syntaxError reports err at the best position known: the second parser has exact columns for
-// most mistakes, the first one has a mark for all of them.
-func syntaxError(src *File, text []byte, err error, findings *[]Finding) {
-	pos, message := Pos{src.name, 1, 1}, err.Error()
-	if load, ok := errors.AsType[*yaml.LoadError](err); ok {
-		message = load.Message
-		if load.Mark.Line > 0 {
-			pos = Pos{src.name, load.Mark.Line, max(load.Mark.Column, 1)}
-		}
-	}
-	if at, text, ok := secondOpinion(text); ok {
-		pos, message = Pos{src.name, at.line, at.col}, text
-	}
-	pos.Line = min(pos.Line, len(src.lines))
-	report(findings, pos, 1, CodeSyntax, strings.TrimPrefix(message, "yaml: "), "")
-}
-
-// secondOpinion asks goccy/go-yaml where the mistake is. Its parser has panicked on hostile
-// input in the past, hence the recover.
-func secondOpinion(text []byte) (at place, message string, ok bool) {
-	defer func() {
-		if recover() != nil {
-			ok = false
-		}
-	}()
-	_, err := parser.ParseBytes(text, 0)
-	syntax, isSyntax := errors.AsType[*goccy.SyntaxError](err)
-	if !isSyntax || syntax.Token == nil || syntax.Token.Position == nil {
-		return place{}, "", false
-	}
-	p := syntax.Token.Position
-	return place{max(p.Line, 1), max(p.Column, 1)}, syntax.Message, true
 }
 
 func (r *nodeReader) stop(at *yaml.Node, what string) *node {
