@@ -130,7 +130,7 @@ func (a *app) benchProduce(ctx context.Context, f benchFlags) (benchResult, erro
 			failed.CompareAndSwap(nil, &err)
 		}
 	}
-	progress := a.printer.NewProgress("produce", f.records)
+	progress := a.printer.NewProgress("produce", f.records, output.Records)
 	m := startMeter()
 	for i := int64(0); i < f.records && failed.Load() == nil && ctx.Err() == nil; i++ {
 		cl.Produce(ctx, &kgo.Record{Value: value}, promise)
@@ -214,7 +214,7 @@ func (a *app) benchConsume(ctx context.Context, f benchFlags) (benchResult, erro
 		return benchResult{}, err
 	}
 	defer reader.Close()
-	progress := a.printer.NewProgress("consume", want)
+	progress := a.printer.NewProgress("consume", want, output.Records)
 	m := startMeter()
 	var records, bytes int64
 	for records < want {

@@ -3,10 +3,12 @@ package command
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,7 +27,7 @@ func (d *dev) reload(ctx context.Context, wg *sync.WaitGroup, changed []string) 
 	case ctx.Err() != nil:
 		return
 	case err != nil:
-		d.refuse(output.Explain(err).Error())
+		d.refuse(explained(err))
 		return
 	case p.failed():
 		d.refuse(p.render(p.worth()) + check.Summary(p.findings))
@@ -41,7 +43,7 @@ func (d *dev) reload(ctx context.Context, wg *sync.WaitGroup, changed []string) 
 		return
 	}
 	if err := d.replace(ctx, wg, before, p); err != nil {
-		d.refuse(output.Explain(err).Error())
+		d.refuse(explained(err))
 		return
 	}
 	d.sums, d.refused = sums, false
@@ -66,6 +68,13 @@ func shortPath(path string) string {
 		return rel
 	}
 	return path
+}
+
+// explained is an error as the end of a command shows it.
+func explained(err error) string {
+	var b strings.Builder
+	output.Explain(err).Render(&b)
+	return b.String()
 }
 
 func (d *dev) refuse(why string) {
@@ -124,9 +133,16 @@ func stateLoss(before, after *plan.Plan) error {
 	if before == nil || diff.Class != plan.StateReset {
 		return nil
 	}
+	var why []string
+	for _, c := range diff.Changes {
+		if c.Class == plan.StateReset {
+			why = append(why, fmt.Sprintf("%s %s: %s", c.Part, c.ID, c.Why))
+		}
+	}
 	return output.Conflict("STATE_LOSS", "this change cannot use the state that is stored").
-		WithWhy(diff.String()).
-		WithDo("give the pipeline another name, so that it starts anew beside the old one")
+		WithWhy(strings.Join(why, "\n")).
+		WithDo("to try it, start with an empty folder: --data-dir DIR\n" +
+			"to run both, give the pipeline and the topics it writes other names")
 }
 
 // How long an editor may leave a file missing or empty while it saves, and how often it is looked

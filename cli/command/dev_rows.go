@@ -12,10 +12,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/millstream-io/millstream/cli/output"
 	"github.com/millstream-io/millstream/pipelines/deploy"
 )
 
-// rowsPerSecond bounds what dev prints of each pipeline's results; the rest is counted.
+// rowsPerSecond bounds what dev prints of a pipeline's results, shared out between its topics so
+// that a talkative one leaves room for the others; the rest is counted.
 const rowsPerSecond = 10
 
 // rowPrinter shows results as they come out of the topics it was told of.
@@ -26,9 +28,10 @@ type rowPrinter struct {
 
 	mu struct {
 		sync.Mutex
-		window  time.Time // start of the present second
-		shown   int       // rows printed in it
-		skipped int64     // rows not printed since the last one that was
+		topics  []string       // that are followed
+		window  time.Time      // start of the present second
+		shown   map[string]int // rows printed in it, by topic
+		skipped int64          // rows not printed since the last one that was
 	}
 }
 
@@ -41,6 +44,9 @@ func (p *rowPrinter) follow(ctx context.Context, starts rowStart) error {
 	if len(starts) == 0 {
 		return nil
 	}
+	p.mu.Lock()
+	p.mu.topics = slices.AppendSeq(p.mu.topics, maps.Keys(starts))
+	p.mu.Unlock()
 	reader, err := p.connect(
 		kgo.ConsumeTopics(slices.Collect(maps.Keys(starts))...),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
@@ -93,19 +99,24 @@ func (p *rowPrinter) show(r *kgo.Record, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now.Sub(p.mu.window) >= time.Second {
-		p.mu.window, p.mu.shown = now, 0
+		p.mu.window, p.mu.shown = now, map[string]int{}
 	}
-	if p.mu.shown >= rowsPerSecond {
+	if p.mu.shown[r.Topic] >= max(rowsPerSecond/max(len(p.mu.topics), 1), 1) {
 		p.mu.skipped++
 		return
 	}
-	p.mu.shown++
+	p.mu.shown[r.Topic]++
 	p.before()
 	if p.mu.skipped > 0 {
 		fmt.Fprintf(p.out, "  … %d more\n", p.mu.skipped)
 		p.mu.skipped = 0
 	}
-	fmt.Fprintf(p.out, "%s  %s\n", r.Topic, readable(r.Value))
+	name := 0
+	for _, topic := range p.mu.topics {
+		name = max(name, len(topic))
+	}
+	row := fmt.Sprintf("%-*s  %s", name, r.Topic, readable(r.Value))
+	fmt.Fprintln(p.out, output.Fit(p.out, row))
 }
 
 // rest tells how many rows were not shown at the end.

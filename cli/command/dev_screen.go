@@ -10,24 +10,26 @@ import (
 
 	"github.com/millstream-io/millstream/cli/output"
 	"github.com/millstream-io/millstream/pipelines/deploy"
+	"github.com/millstream-io/millstream/pipelines/plan"
 )
 
 // devScreen is what dev tells people on standard error.
 type devScreen struct {
-	app     *app
-	started time.Time
+	app *app
 
 	mu struct {
 		sync.Mutex
-		file  *pipelineFile // nil without a pipeline
-		bar   *output.Progress
-		ended bool // the bar has done its work
+		file    *pipelineFile // nil without a pipeline
+		started time.Time     // when it began
+		bar     *output.Progress
+		ended   bool // the bar has done its work
+		advised bool // what to do next was said
 	}
 }
 
 func newDevScreen(a *app, file *pipelineFile) *devScreen {
-	s := &devScreen{app: a, started: time.Now()}
-	s.mu.file = file
+	s := &devScreen{app: a}
+	s.mu.file, s.mu.started = file, time.Now()
 	return s
 }
 
@@ -35,7 +37,10 @@ func newDevScreen(a *app, file *pipelineFile) *devScreen {
 func (s *devScreen) use(file *pipelineFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mu.file = file
+	if s.mu.file.revision.Name != file.revision.Name {
+		s.mu.advised = false
+	}
+	s.mu.file, s.mu.started = file, time.Now()
 }
 
 func (s *devScreen) file() *pipelineFile {
@@ -81,13 +86,24 @@ func (s *devScreen) addresses(n *node) {
 		return
 	}
 	s.note("pipeline %s   %s   reloads when it changes", file.revision.Name, file.revision.File)
+	wide := 0
 	for _, sink := range file.plan.Sinks {
-		to := sink.Topic
-		if sink.Connector != nil {
-			to = "connector " + sink.Connector.Name
-		}
-		s.note("sink     %s -> %s (%s)", sink.ID, to, sink.Guarantee)
+		wide = max(wide, len(sinkText(sink)))
 	}
+	for _, sink := range file.plan.Sinks {
+		s.note("sink     %-*s   %s", wide, sinkText(sink), sink.Guarantee)
+	}
+}
+
+// sinkText is a sink and, where its name does not tell, where it writes to.
+func sinkText(sink *plan.Sink) string {
+	switch {
+	case sink.Connector != nil:
+		return sink.ID + " -> connector " + sink.Connector.Name
+	case sink.Topic != sink.ID:
+		return sink.ID + " -> " + sink.Topic
+	}
+	return sink.ID
 }
 
 // show moves the progress bar of the ingest.
@@ -99,7 +115,7 @@ func (s *devScreen) show(st deploy.Status) {
 		return
 	}
 	if s.mu.bar == nil {
-		s.mu.bar = s.app.printer.NewProgress("  ingest", total)
+		s.mu.bar = s.app.printer.NewProgress("  ingest", total, output.Bytes)
 	}
 	s.mu.bar.Set(done)
 	if ended {
@@ -162,15 +178,49 @@ func (s *devScreen) ended(n *node, st deploy.Status, unseen int64) {
 		s.note("look     millstream pipeline logs %s%s", st.Name, at)
 		return
 	}
-	s.note("done     %d records in, %d out, %d late, %d dead-lettered in %.1f s", st.RecordsIn,
-		st.RecordsOut, st.Late, st.DeadLettered, time.Since(s.started).Seconds())
+	if st.RecordsIn == 0 && st.RecordsOut == 0 {
+		s.note("done     no new records; all there are were processed before")
+	} else {
+		s.note("done     %d records in, %d out, %d late, %d dead-lettered in %.1f s", st.RecordsIn,
+			st.RecordsOut, st.Late, st.DeadLettered, s.elapsed().Seconds())
+	}
+	if dlq := deadLetters(s.file().plan); st.DeadLettered > 0 && dlq != "" {
+		s.note("why      millstream consume %s --from -5 -o json%s   see ms-dlq-error", dlq, at)
+	}
+	s.advise(st.Name, at)
+}
+
+func (s *devScreen) elapsed() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.mu.started)
+}
+
+// deadLetters is the topic of records that could not be processed; "" without one.
+func deadLetters(p *plan.Plan) string {
+	for _, t := range p.Topics {
+		if t.Role == plan.TopicDLQ {
+			return t.Name
+		}
+	}
+	return ""
+}
+
+// advise tells once what there is to look at.
+func (s *devScreen) advise(name, at string) {
+	s.mu.Lock()
+	advised := s.mu.advised
+	s.mu.advised = true
+	s.mu.Unlock()
+	if advised {
+		return
+	}
 	for _, sink := range s.file().plan.Sinks {
 		if sink.Connector == nil {
 			s.note("look     millstream consume %s --from -5%s", sink.Topic, at)
 		}
 	}
-	s.note("look     millstream pipeline status %s%s", st.Name, at)
-	s.note("replay   millstream replay run %s --from start --as %s-again --wait%s", st.Name,
-		st.Name, at)
-	s.note("         millstream replay verify %s-again%s", st.Name, at)
+	s.note("look     millstream pipeline status %s%s", name, at)
+	s.note("replay   millstream replay run %s --from start --as %s-again --wait%s", name, name, at)
+	s.note("         millstream replay verify %s-again%s", name, at)
 }

@@ -178,13 +178,17 @@ func (a *app) printPlan(p *pipelineFile, running *plan.Plan) error {
 		Summary: check.Summary(p.findings), Result: result}, nil)
 }
 
-// planSummary is the line lint ends with for a pipeline that may run.
+// planSummary is what lint ends with for a pipeline that may run.
 func planSummary(p *plan.Plan) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "ok: %s: %d sources, %d steps, %d sinks", p.Pipeline, len(p.Sources),
-		len(p.Nodes), len(p.Sinks))
+	fmt.Fprintf(&b, "%s: %s, %s, %s", p.Pipeline, plural(int64(len(p.Sources)), "source"),
+		plural(int64(len(p.Nodes)), "step"), plural(int64(len(p.Sinks)), "sink"))
+	wide := 0
 	for _, s := range p.Sinks {
-		fmt.Fprintf(&b, " | %s: %s", s.ID, s.Guarantee)
+		wide = max(wide, len(s.ID))
+	}
+	for _, s := range p.Sinks {
+		fmt.Fprintf(&b, "\n  sink     %-*s   %s", wide, s.ID, s.Guarantee)
 	}
 	var internal []string
 	for _, t := range p.Topics {
@@ -193,7 +197,7 @@ func planSummary(p *plan.Plan) string {
 		}
 	}
 	if len(internal) > 0 {
-		fmt.Fprintf(&b, " | creates %s", strings.Join(internal, ", "))
+		fmt.Fprintf(&b, "\n  creates  %s", strings.Join(internal, ", "))
 	}
 	return b.String()
 }

@@ -85,8 +85,30 @@ func (a *app) pluginBuild(ctx context.Context, dir, out string) error {
 	}
 	return output.One(a.printer, info, func(b *strings.Builder) {
 		fmt.Fprintf(b, "built %s\n%s\n", info.Path, partList(info))
-		fmt.Fprintf(b, "use it:\n  plugins: {%s: {source: %s}}\n", info.Name, dir)
+		fmt.Fprintf(b, "use it, in %s:\n  plugins: {%s: {source: %s}}\n", defaultPipelineFile, info.Name,
+			fromPipeline(dir))
+		for _, p := range info.Parts {
+			if p.Kind == "operator" {
+				fmt.Fprintf(b, "  steps:\n    - {id: %s, plugin: {use: %s}}\n", p.Name, info.Name)
+			}
+		}
 	})
+}
+
+// fromPipeline is a plugin's folder as the pipeline in the nearest folder above it names it.
+func fromPipeline(dir string) string {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return dir
+	}
+	for up := filepath.Dir(abs); ; up = filepath.Dir(up) {
+		if _, err := os.Stat(filepath.Join(up, defaultPipelineFile)); err == nil {
+			return "./" + filepath.ToSlash(strings.TrimPrefix(abs, up+string(filepath.Separator)))
+		}
+		if up == filepath.Dir(up) {
+			return dir
+		}
+	}
 }
 
 func explainBuild(dir string, err error) error {

@@ -69,3 +69,17 @@ func IsTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
+
+// Fit cuts a line to the width of the terminal w, with … where it was cut. Elsewhere than on a
+// terminal lines stay whole.
+func Fit(w any, line string) string {
+	f, ok := w.(*os.File)
+	if !ok || !IsTerminal(w) {
+		return line
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if runes := []rune(line); err == nil && width > 0 && len(runes) > width {
+		return string(runes[:width-1]) + "…"
+	}
+	return line
+}

@@ -21,8 +21,17 @@ type Progress struct {
 // reportEvery is how often progress is written where there is no terminal to redraw.
 const reportEvery = 10 * time.Second
 
+// Unit is what a progress display counts.
+type Unit string
+
+// The units.
+const (
+	Records Unit = "rec"
+	Bytes   Unit = "B"
+)
+
 // NewProgress starts a progress display of total units on the printer's standard error.
-func (p *Printer) NewProgress(label string, total int64) *Progress {
+func (p *Printer) NewProgress(label string, total int64, unit Unit) *Progress {
 	g := &Progress{w: p.Err, label: label, total: total, last: time.Now()}
 	if p.Quiet {
 		g.w = io.Discard
@@ -32,12 +41,17 @@ func (p *Printer) NewProgress(label string, total int64) *Progress {
 			progressbar.OptionSetWriter(p.Err),
 			progressbar.OptionSetDescription(label),
 			progressbar.OptionShowCount(),
-			progressbar.OptionShowIts(),
-			progressbar.OptionSetItsString("rec"),
 			progressbar.OptionThrottle(100*time.Millisecond),
 			progressbar.OptionSetWidth(30),
 			progressbar.OptionSetPredictTime(true),
+			progressbar.OptionClearOnFinish(), // what comes next says it better
 		)
+		if unit == Bytes {
+			progressbar.OptionShowBytes(true)(g.bar)
+		} else {
+			progressbar.OptionShowIts()(g.bar)
+			progressbar.OptionSetItsString(string(unit))(g.bar)
+		}
 	}
 	return g
 }
@@ -80,7 +94,6 @@ func (g *Progress) Finish(n int64) {
 	if g.bar != nil {
 		_ = g.bar.Set64(min(n, g.total))
 		_ = g.bar.Finish()
-		fmt.Fprintln(g.w)
 	}
 	g.done = true
 }
