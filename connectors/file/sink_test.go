@@ -59,7 +59,7 @@ func TestSinkNDJSON(t *testing.T) {
 	requireFile(t, path, "{\"a\":1}\n{\"a\":2}\nnull\n")
 }
 
-func TestSinkCSV(t *testing.T) {
+func TestSinkWritesRowsOfCSV(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "out.csv")
 	errs, err := put(t, path, batch(0,
 		`{"state":"MS","n":3,"note":"a, \"b\"\nc"}`, `{"n":1.50,"state":null}`, `{"x":1}`, `[1]`))

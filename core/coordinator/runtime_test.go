@@ -301,7 +301,7 @@ func TestRuntimeTimesOutAppend(t *testing.T) {
 	})
 }
 
-func TestRuntimeLeadership(t *testing.T) {
+func TestRuntimeAnswersOnlyWhileItLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		log := &memLog{epoch: 1, gate: gate}

@@ -185,7 +185,7 @@ func TestBrokersKnowTheirID(t *testing.T) {
 	}))
 }
 
-func TestTopicSettings(t *testing.T) {
+func TestTopicSettingsFollowItsConfigs(t *testing.T) {
 	img := metadata.NewImage(1, nil)
 	settings := func(configs map[string]string) metadata.TopicSettings {
 		return img.TopicSettings(&metadata.Topic{Configs: configs})

@@ -36,7 +36,7 @@ func sample(t *testing.T) *metadata.Image {
 		&metadata.ProducerIDsRecord{Next: 2000})
 }
 
-func TestImageLookups(t *testing.T) {
+func TestImageFindsWhatWasApplied(t *testing.T) {
 	img := sample(t)
 	require.Equal(t, "c", img.ClusterID())
 	require.Equal(t, int64(1), img.Version())
@@ -139,7 +139,7 @@ func TestDeltaLeavesItsBaseAlone(t *testing.T) {
 	require.Empty(t, topic.Configs)
 }
 
-func TestTopicNames(t *testing.T) {
+func TestTopicNamesFollowKafkasRules(t *testing.T) {
 	for _, good := range []string{"a", "A-Z_0.9", strings.Repeat("x", 249), "...", "__x"} {
 		require.NoError(t, metadata.ValidateTopicName(good))
 	}

@@ -253,7 +253,7 @@ func TestStateMachineErrorEndsTheNode(t *testing.T) {
 	require.NoError(t, n.dir.Close())
 }
 
-func TestProposeLimits(t *testing.T) {
+func TestProposeRefusesWhatIsTooLarge(t *testing.T) {
 	n := mustOpen(t, vfs.NewMem(), nil)
 	defer n.close(t)
 	_, err := n.Propose(t.Context(), make([]byte, raft.MaxCommand+1))
@@ -266,7 +266,7 @@ func TestProposeLimits(t *testing.T) {
 	require.True(t, err == nil || errors.Is(err, context.Canceled))
 }
 
-func TestOpenOptions(t *testing.T) {
+func TestOpenNamesAllMissingOptions(t *testing.T) {
 	_, err := raft.Open(raft.Options{})
 	require.ErrorContains(t, err, "Dir is empty")
 	require.ErrorContains(t, err, "StateMachine is nil")

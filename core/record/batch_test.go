@@ -181,7 +181,7 @@ func TestRecordsOutliveTheIteratorsBuffers(t *testing.T) {
 	require.Equal(t, goldenRecords(), first)
 }
 
-func TestVarints(t *testing.T) {
+func TestVarintsAreZigZag(t *testing.T) {
 	// Zig-zag examples of the Protocol Buffers encoding guide.
 	for v, want := range map[int64]string{0: "00", -1: "01", 1: "02", -2: "03",
 		0x7fffffff: "feffffff0f", -0x80000000: "ffffffff0f",

@@ -74,7 +74,7 @@ func allocated(fn func()) uint64 {
 }
 
 // A few kilobytes that unpack to hundreds of megabytes are refused at the limit, and never held.
-func TestDecompressionBombs(t *testing.T) {
+func TestDecompressionStopsAtTheLimit(t *testing.T) {
 	zeros := make([]byte, 64<<20)
 	const limit = 1 << 20
 	for _, c := range codecs[1:] {

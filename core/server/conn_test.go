@@ -178,9 +178,10 @@ func hostileFrames() []hostileFrame {
 	}
 }
 
-// TestHostileFrames is the table of fault F20: each line closes the connection, takes no memory
-// to speak of, and leaves others alone. The bytes are written out by hand.
-func TestHostileFrames(t *testing.T) {
+// TestHostileFramesCloseTheirConnection is a table of what a hostile peer may send: each line
+// closes the connection, takes no memory to speak of, and leaves others alone. The bytes are
+// written out by hand.
+func TestHostileFramesCloseTheirConnection(t *testing.T) {
 	s := startLine(t, Limits{}, handlers...)
 	valid := encodeRequest(1, apiVersionsRequest(0))
 	for _, c := range hostileFrames() {
@@ -326,7 +327,7 @@ func TestPanicClosesOnlyItsConnection(t *testing.T) {
 	readFrame(t, good)
 }
 
-func TestConnectionLimit(t *testing.T) {
+func TestConnectionsOverTheLimitAreRefused(t *testing.T) {
 	s := startLine(t, Limits{Connections: 2})
 	first, second := s.dial(t), s.dial(t)
 	for _, c := range []net.Conn{first, second} {
@@ -340,9 +341,9 @@ func TestConnectionLimit(t *testing.T) {
 	readFrame(t, first)
 }
 
-// TestSlowClients: a request that trickles, an answer nobody reads and an idle connection each
-// end after their time (fault F22).
-func TestSlowClients(t *testing.T) {
+// TestSlowClientsAreCutOff: a request that trickles, an answer nobody reads and an idle connection
+// each end after their time.
+func TestSlowClientsAreCutOff(t *testing.T) {
 	limits := Limits{IdleTimeout: 10 * time.Minute, StepTimeout: 30 * time.Second}
 	within := func(t *testing.T, name string, least, most time.Duration, client func(net.Conn)) {
 		t.Run(name, func(t *testing.T) {
@@ -388,9 +389,9 @@ func large(_ *Server, _ context.Context, r *request) (kmsg.Response, error) {
 	return resp, nil
 }
 
-// TestMemoryBudget: requests that together want more than the budget wait for each other instead
-// of being held at once.
-func TestMemoryBudget(t *testing.T) {
+// TestRequestsWaitForTheMemoryBudget: requests that together want more than the budget wait for
+// each other instead of being held at once.
+func TestRequestsWaitForTheMemoryBudget(t *testing.T) {
 	var mu sync.Mutex
 	running, most := 0, 0
 	s := startLine(t, Limits{MemoryBytes: 2 << 20}, handler{key: protocol.KeyMetadata, max: 13,
@@ -442,8 +443,9 @@ func heldNothing(b *budget) int64 {
 	return b.total
 }
 
-// TestDrain: Close lets a request that was read be answered, and ends idle connections at once.
-func TestDrain(t *testing.T) {
+// TestCloseAnswersWhatWasRead: Close lets a request that was read be answered, and ends idle
+// connections at once.
+func TestCloseAnswersWhatWasRead(t *testing.T) {
 	entered, gate := make(chan struct{}), make(chan struct{})
 	s := startLine(t, Limits{}, handler{key: protocol.KeyMetadata, max: 13,
 		handle: func(_ *Server, _ context.Context, r *request) (kmsg.Response, error) {

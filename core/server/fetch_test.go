@@ -33,7 +33,7 @@ func fill(t testing.TB, w *wire, topic string, n int) {
 // oneBatch is the size of a batch that fill appends.
 func oneBatch(t testing.TB) int32 { return int32(len(batch(t, 1, record.BuilderOptions{}))) }
 
-func TestFetchErrors(t *testing.T) {
+func TestFetchAnswersEachFaultWithItsCode(t *testing.T) {
 	c := coretest.Start(t, coretest.Options{})
 	id := newTopic(t, c, "t", 1, nil)
 	w := dial(t, c)
@@ -103,9 +103,9 @@ func TestFetchSessionsAreNotKept(t *testing.T) {
 	}
 }
 
-// TestFetchLimits: whole batches within the limits, but one at least (KIP-74); partitions that
-// the limit leaves nothing for are answered empty, in order.
-func TestFetchLimits(t *testing.T) {
+// TestKIP74_FetchGivesWholeBatchesWithinLimits: whole batches within the limits, but one at least
+// (KIP-74); partitions that the limit leaves nothing for are answered empty, in order.
+func TestKIP74_FetchGivesWholeBatchesWithinLimits(t *testing.T) {
 	c := coretest.Start(t, coretest.Options{})
 	newTopic(t, c, "a", 1, nil)
 	newTopic(t, c, "b", 1, nil)
@@ -158,9 +158,9 @@ func TestFetchWithinABatch(t *testing.T) {
 	require.NoError(t, b.CheckCRC())
 }
 
-// TestFetchWaits: an answer comes when there is enough, when the time is over, or at once when
-// waiting makes no sense.
-func TestFetchWaits(t *testing.T) {
+// TestFetchWaitsForEnoughBytes: an answer comes when there is enough, when the time is over, or at
+// once when waiting makes no sense.
+func TestFetchWaitsForEnoughBytes(t *testing.T) {
 	c := coretest.Start(t, coretest.Options{})
 	id := newTopic(t, c, "t", 1, nil)
 	w, producer := dial(t, c), dial(t, c)
@@ -203,9 +203,9 @@ func TestFetchWaits(t *testing.T) {
 	}
 }
 
-// TestFetchDivergence: KIP-595. A client that has read an epoch which this log does not have, or
-// further than it goes, is told where to truncate to, and gets no records.
-func TestFetchDivergence(t *testing.T) {
+// TestKIP595_FetchTellsWhereToTruncate: KIP-595. A client that has read an epoch which this log
+// does not have, or further than it goes, is told where to truncate to, and gets no records.
+func TestKIP595_FetchTellsWhereToTruncate(t *testing.T) {
 	c := coretest.Start(t, coretest.Options{})
 	id := newTopic(t, c, "t", 1, nil)
 	fill(t, dial(t, c), "t", 3)

@@ -38,9 +38,9 @@ func pipeReader(t *testing.T, memory int64, write func(net.Conn)) *frameReader {
 	return r
 }
 
-// TestLargeFrames: sizes around each step in which memory is claimed, one after the other. Produce
-// is api key 0, so that the larger limit holds.
-func TestLargeFrames(t *testing.T) {
+// TestFramesOfAnySizeArriveWhole: sizes around each step in which memory is claimed, one after the
+// other. Produce is api key 0, so that the larger limit holds.
+func TestFramesOfAnySizeArriveWhole(t *testing.T) {
 	sizes := []int{
 		100, readBufferBytes, readBufferBytes + 1, claimBytes - 1, claimBytes, claimBytes + 1,
 		largeBufferBytes, largeBufferBytes + 1, 20 << 20, 200,

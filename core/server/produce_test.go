@@ -27,7 +27,7 @@ func reseal(b []byte) []byte {
 	return b
 }
 
-// produceCase is one line of TestProduceErrors.
+// produceCase is one line of TestProduceAnswersEachFaultWithItsCode.
 type produceCase struct {
 	name    string
 	topic   string // default "t"
@@ -97,8 +97,8 @@ func batchCases(good func() []byte) []produceCase {
 	}
 }
 
-// TestProduceErrors: base offset is -1 on error, and a message says why.
-func TestProduceErrors(t *testing.T) {
+// TestProduceAnswersEachFaultWithItsCode: base offset is -1 on error, and a message says why.
+func TestProduceAnswersEachFaultWithItsCode(t *testing.T) {
 	c := coretest.Start(t, coretest.Options{})
 	compact, second := "compact", "1000"
 	id := newTopic(t, c, "t", 1, nil)
@@ -209,8 +209,8 @@ func TestKIP98_RepeatsAreAnsweredOnce(t *testing.T) {
 	require.Equal(t, int64(12), send(2, 0).BaseOffset)
 }
 
-// TestAcksNone: no answer, and an error closes the connection.
-func TestAcksNone(t *testing.T) {
+// TestAcksNoneGetsNoAnswer: no answer, and an error closes the connection.
+func TestAcksNoneGetsNoAnswer(t *testing.T) {
 	c := coretest.Start(t, coretest.Options{})
 	id := newTopic(t, c, "t", 1, nil)
 	w := dial(t, c)

@@ -72,7 +72,7 @@ func TestIndexFileBytes(t *testing.T) {
 		[]byte(got["00000000000000000000.timeindex"]))
 }
 
-func TestSnapshotBytes(t *testing.T) {
+func TestSnapshotIsKafkasBytes(t *testing.T) {
 	table := producerTable{}
 	table[0x2a] = &producer{epoch: 3, coordinatorEpoch: -1, txnFirstOffset: -1,
 		lastTimestamp: 1700000000000}
@@ -94,7 +94,7 @@ func TestSnapshotBytes(t *testing.T) {
 	require.ErrorIs(t, err, ErrBadFile)
 }
 
-func TestCheckpointTexts(t *testing.T) {
+func TestCheckpointsAreKafkasTexts(t *testing.T) {
 	epochs := epochList{{0, 0}, {5, 120}}
 	require.Equal(t, "0\n2\n0 0\n5 120\n", string(epochs.format()))
 	offsets := map[TopicPartition]int64{{"b", 10}: 7, {"b", 9}: 1, {"a.x", 0}: 0}

@@ -142,8 +142,9 @@ func TestChunkOutlivesItsSegmentAndItsLog(t *testing.T) {
 	require.ErrorIs(t, err, ErrClosed)
 }
 
-// TestTimeLookups compares with a search over all records, timestamps out of order included.
-func TestTimeLookups(t *testing.T) {
+// TestTimeLookupsAgreeWithAScan compares with a search over all records, timestamps out of order
+// included.
+func TestTimeLookupsAgreeWithAScan(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	d := mustOpen(t, vfs.NewMem(), "/data")
 	l := mustCreate(t, d, smallConfig())

@@ -122,7 +122,7 @@ func TestFileTruncates(t *testing.T) {
 	})
 }
 
-func TestOpenFlags(t *testing.T) {
+func TestOpenFollowsItsFlags(t *testing.T) {
 	each(t, func(t *testing.T, fsys vfs.FS, dir string) {
 		name := filepath.Join(dir, "f")
 		_, err := fsys.OpenFile(name, vfs.ReadOnly, 0)
@@ -166,7 +166,7 @@ func names(t *testing.T, fsys vfs.FS, dir string) []string {
 	return list
 }
 
-func TestDirectories(t *testing.T) {
+func TestDirectoriesListTheirEntries(t *testing.T) {
 	each(t, func(t *testing.T, fsys vfs.FS, dir string) {
 		sub := filepath.Join(dir, "a", "b")
 		require.NoError(t, fsys.MkdirAll(sub, 0o755))
@@ -206,7 +206,7 @@ func TestDirectories(t *testing.T) {
 	})
 }
 
-func TestRename(t *testing.T) {
+func TestRenameReplacesAtomically(t *testing.T) {
 	each(t, func(t *testing.T, fsys vfs.FS, dir string) {
 		a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
 		write(t, fsys, a, "new")

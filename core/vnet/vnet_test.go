@@ -114,7 +114,7 @@ func TestCloseWakesReader(t *testing.T) {
 	})
 }
 
-func TestReadDeadline(t *testing.T) {
+func TestReadEndsAtItsDeadline(t *testing.T) {
 	each(t, func(t *testing.T, n vnet.Network) {
 		client, server := connect(t, n)
 		require.NoError(t, client.SetReadDeadline(time.Now().Add(time.Millisecond)))
@@ -146,7 +146,7 @@ func TestPastDeadlineWakesReaderAlreadyWaiting(t *testing.T) {
 	})
 }
 
-func TestListenErrors(t *testing.T) {
+func TestListenRefusesATakenAddress(t *testing.T) {
 	each(t, func(t *testing.T, n vnet.Network) {
 		l, err := n.Listen(context.Background(), "127.0.0.1:0")
 		require.NoError(t, err)

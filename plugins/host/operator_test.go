@@ -224,7 +224,7 @@ func TestOperatorCrashLoopBreaker(t *testing.T) {
 	require.ErrorContains(t, err, `plugin "faulty" ended 5 times within 1m0s`)
 }
 
-func TestOperatorHang(t *testing.T) {
+func TestOperatorThatHangsIsKilledAndFedAgain(t *testing.T) {
 	p := startFaulty(t, host.Options{HangTimeout: 300 * time.Millisecond})
 	op := openFaulty(t, p, `{"fault":"hang","at":7,"once":%q}`, filepath.Join(t.TempDir(), "once"))
 	in := records(0, 20)
@@ -243,7 +243,7 @@ func TestOperatorHangAtOneRecord(t *testing.T) {
 	requireEcho(t, in, r, map[int64]string{2: "plugin_crash"})
 }
 
-func TestOperatorFatal(t *testing.T) {
+func TestOperatorEndsWithAFatalError(t *testing.T) {
 	p := startFaulty(t, host.Options{})
 	op := openFaulty(t, p, `{"fault":"fatal","at":5}`)
 	_, err := op.Process(t.Context(), records(0, 10))
@@ -272,7 +272,7 @@ func TestOperatorRefusesConfigAndPart(t *testing.T) {
 	require.Equal(t, `did you mean "at"?`, found[1].Hint)
 }
 
-func TestOperatorLies(t *testing.T) {
+func TestOperatorThatLiesIsCaught(t *testing.T) {
 	for lie, want := range map[string]string{
 		"counts": "1 counts for a batch of 3 records",
 		"sum":    "a result of 3 records does not match its counts for 3 inputs",

@@ -89,7 +89,7 @@ func TestStartErrorsNameThePluginAndTheReason(t *testing.T) {
 	}
 }
 
-func TestStartCancelled(t *testing.T) {
+func TestStartEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err := host.Start(ctx, host.Options{Name: "slow", Command: host.Command{Path: script(t,
@@ -317,7 +317,7 @@ func TestRunByHandSaysWhatItIs(t *testing.T) {
 	}
 }
 
-func TestWorkingDirectory(t *testing.T) {
+func TestStartUsesTheWorkingDirectory(t *testing.T) {
 	dir := t.TempDir()
 	p := startFaulty(t, host.Options{Command: host.Command{Path: buildPlugin(t, "faulty"), Dir: dir}})
 	got, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", p.PID()))

@@ -81,7 +81,7 @@ func TestSinkRetryableFailsTheBatchAndCommitsNothing(t *testing.T) {
 	require.Len(t, s.Committed(), 1)
 }
 
-func TestSinkFatal(t *testing.T) {
+func TestSinkEndsWithAFatalError(t *testing.T) {
 	p := startFaulty(t, host.Options{})
 	s := openSink(t, p, nil, `{"fault":"fatal","at":1}`)
 	_, err := s.Write(t.Context(), records(0, 3))

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -93,7 +94,7 @@ func TestSourceGoesOnAfterACrash(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-func TestSourceKilled(t *testing.T) {
+func TestSourceThatIsKilledLosesNothing(t *testing.T) {
 	p := startFaulty(t, host.Options{})
 	s, err := p.Source(t.Context(), host.SourceOptions{Part: "count", Config: []byte(`{"count":3000}`)})
 	require.NoError(t, err)
@@ -131,8 +132,8 @@ func TestSourceCrashLoop(t *testing.T) {
 	require.LessOrEqual(t, len(values), 500)
 }
 
-// A source stops reading when nobody takes its records: credits bound what is on the way.
-func TestSourceCredits(t *testing.T) {
+// Nobody takes the records, so the source soon waits for credits; a commit is served all the same.
+func TestSourceServesCommitsWhileItWaitsForCredits(t *testing.T) {
 	p := startFaulty(t, host.Options{})
 	commits := filepath.Join(t.TempDir(), "commits")
 	s, err := p.Source(t.Context(), host.SourceOptions{
@@ -141,6 +142,9 @@ func TestSourceCredits(t *testing.T) {
 	require.NoError(t, err)
 	b, err := s.Read(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, s.Commit(t.Context(), b.Position)) // answered though the credits are used up
+	require.NoError(t, s.Commit(t.Context(), b.Position))
 	require.NoError(t, s.Close())
+	told, err := os.ReadFile(commits)
+	require.NoError(t, err)
+	require.Equal(t, strconv.Itoa(len(b.Records)), strings.TrimSpace(string(told)))
 }

@@ -34,7 +34,7 @@ func TestJSONAsJavaScriptWritesIt(t *testing.T) {
 	require.Equal(t, `"a\"b"`, string(StringValue(`a"b`).AppendJSON(nil)))
 }
 
-func TestAny(t *testing.T) {
+func TestValueBecomesAGoValue(t *testing.T) {
 	require.Equal(t, []any{int64(1), 2.5, "x", nil}, []any{IntValue(1).Any(), FloatValue(2.5).Any(),
 		StringValue("x").Any(), Value{}.Any()})
 }

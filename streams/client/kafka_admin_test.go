@@ -9,9 +9,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// TestNotYet: what a broker answers while a partition is on its way is asked again; what will not
-// change is not, nor what is no answer of a broker.
-func TestNotYet(t *testing.T) {
+// TestNotYetIsWhatMayChange: what a broker answers while a partition is on its way is asked again;
+// what will not change is not, nor what is no answer of a broker.
+func TestNotYetIsWhatMayChange(t *testing.T) {
 	again := []error{kerr.UnknownTopicOrPartition, kerr.NotLeaderForPartition,
 		kerr.LeaderNotAvailable, kerr.CoordinatorLoadInProgress}
 	for _, err := range again {

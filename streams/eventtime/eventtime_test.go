@@ -11,7 +11,7 @@ import (
 	"github.com/millstream-io/millstream/streams/operator"
 )
 
-func TestClock(t *testing.T) {
+func TestClockTakesWhatIsBelowItsTimeAtItsTime(t *testing.T) {
 	c := eventtime.NewClock(5)
 	require.Equal(t, operator.NoTime, c.W())
 	for _, step := range []struct{ ts, eff, w int64 }{
@@ -42,7 +42,7 @@ func TestClockIsMaxMinusDisorder(t *testing.T) {
 	})
 }
 
-func TestExtract(t *testing.T) {
+func TestExtractRefusesImpossibleTimes(t *testing.T) {
 	of := func(ts int64, err error) eventtime.Extractor {
 		return func(*operator.Record) (int64, error) { return ts, err }
 	}

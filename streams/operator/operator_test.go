@@ -79,7 +79,7 @@ func process(t *testing.T, f Factory, p ErrorPolicy, in ...string) (*Batch, *rec
 	return out, r, err
 }
 
-func TestStatelessSteps(t *testing.T) {
+func TestStatelessStepsPassOnOrReport(t *testing.T) {
 	dlq := ErrorPolicy{DeadLetterTopic: "dlq"}
 	keep := func(r *Record) (bool, error) { return r.Value[0] != 'x', notBad(r) }
 	out, r, err := process(t, Filter(keep), dlq, "x1", "a", "bad", "x2", "b")
@@ -114,7 +114,7 @@ func TestStatelessSteps(t *testing.T) {
 	require.EqualValues(t, 5, out.Records[2].Order)
 }
 
-func TestSelectKey(t *testing.T) {
+func TestSelectKeyTreatsNullKeysAsAsked(t *testing.T) {
 	key := func(r *Record) ([]byte, error) {
 		if string(r.Value) == "null" {
 			return nil, nil
@@ -166,7 +166,7 @@ func TestBranchFirstMatchWins(t *testing.T) {
 	require.Equal(t, []string{"x"}, values(outs[0]), "what no case takes leaves the stream")
 }
 
-func TestErrorPolicy(t *testing.T) {
+func TestErrorPolicyActsByClass(t *testing.T) {
 	p := ErrorPolicy{}
 	require.Equal(t, Stop, p.ActionFor("expr"))
 	p.DeadLetterTopic = "dlq"
@@ -224,7 +224,7 @@ func TestDeadLetterRecord(t *testing.T) {
 	require.NotContains(t, string(text), "\ufffd")
 }
 
-func TestLatePolicies(t *testing.T) {
+func TestLateRecordsGoWhereThePolicySays(t *testing.T) {
 	report := LateReport{First: Window{0, 10}, Last: Window{5, 15}, Grace: 2, Partly: true}
 	run := func(p ErrorPolicy, late LatePolicy) (*Context, *recorder) {
 		r := &recorder{}
@@ -266,14 +266,14 @@ func TestLatePolicies(t *testing.T) {
 	require.ErrorAs(t, ctx.Late(&batchOf("v").Records[0], report), &stop)
 }
 
-func TestOrderAt(t *testing.T) {
+func TestOrderAtFindsTheEventThatMovedTime(t *testing.T) {
 	b := Batch{Steps: []TimeStep{{10, 2}, {12, 6}, {30, 8}}}
 	for due, order := range map[int64]int64{9: 2, 10: 2, 11: 6, 12: 6, 13: 8, 30: 8} {
 		require.Equal(t, order, b.OrderAt(due), "due %d", due)
 	}
 }
 
-func TestEncode(t *testing.T) {
+func TestEncodeWritesTheNewerForm(t *testing.T) {
 	key, value, err := Encode(&Record{Key: []byte("k"), Value: []byte("v"), Doc: 1})
 	require.NoError(t, err)
 	require.Equal(t, "k v", string(key)+" "+string(value))

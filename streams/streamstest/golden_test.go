@@ -15,9 +15,10 @@ type engine interface {
 	feed(t *testing.T, line string) []string
 }
 
-// TestGolden runs the cases of testdata/golden, which were worked out by hand from the rules of
-// time and windows, in every way a step can be run. All ways must give what the file says.
-func TestGolden(t *testing.T) {
+// TestGoldensHoldInEveryWayToRun runs the cases of testdata/golden, which were worked out by hand
+// from the rules of time and windows, in every way a step can be run. All ways must give what the
+// file says.
+func TestGoldensHoldInEveryWayToRun(t *testing.T) {
 	modes := map[string]func(t *testing.T, d *datadriven.TestData) engine{
 		"operator": func(t *testing.T, d *datadriven.TestData) engine { return newBare(t, d) },
 		"topology": func(t *testing.T, d *datadriven.TestData) engine {

@@ -71,8 +71,8 @@
 //
 // Worker.Run owns all: one per task (loop.run), one per sub-topology (reader.run, with its
 // consumer), one that shows offsets, one that deletes read records of repartition topics
-// (purge.go). Tasks are opened by some at a time. They end before Run returns. A task's Core, state and writer
-// belong to its goroutine.
+// (purge.go). Tasks are opened by some at a time. They end before Run returns. A task's Core, state
+// and writer belong to its goroutine.
 //
 // # Locks
 //

@@ -10,9 +10,9 @@ import (
 	"github.com/millstream-io/millstream/streams/client"
 )
 
-// TestPurgeLimit: the limit is the lowest committed position of the reader and of all writers, and
-// unknown until each of them has committed.
-func TestPurgeLimit(t *testing.T) {
+// TestPurgeStopsAtTheSlowestReaderAndWriter: the limit is the lowest committed position of the
+// reader and of all writers, and unknown until each of them has committed.
+func TestPurgeStopsAtTheSlowestReaderAndWriter(t *testing.T) {
 	m := rideLog(t, nil)
 	w, err := NewWorker(rideOptions(t, m, ""))
 	require.NoError(t, err)

@@ -24,9 +24,9 @@ func commits(m *client.Memory) int {
 	return n
 }
 
-// TestCommitInterval: a record is committed one interval after it came, and an idle task commits
-// nothing.
-func TestCommitInterval(t *testing.T) {
+// TestCommitComesAnIntervalAfterARecord: a record is committed one interval after it came, and an
+// idle task commits nothing.
+func TestCommitComesAnIntervalAfterARecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := filled(t, 1, 0)
 		o := countOptions(m, 1, "")
@@ -77,9 +77,9 @@ func (g *gated) Run(limit int) (int, error) {
 	return g.processor.Run(limit)
 }
 
-// TestBackPressure: a task that does not get on stops the fetching for it at its inbox's bound, and
-// everything is processed when it goes on.
-func TestBackPressure(t *testing.T) {
+// TestInboxBoundStopsTheFetching: a task that does not get on stops the fetching for it at its
+// inbox's bound, and everything is processed when it goes on.
+func TestInboxBoundStopsTheFetching(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := filled(t, 1, 5000)
 		m.SetMaxPoll(10)
@@ -109,8 +109,8 @@ func TestBackPressure(t *testing.T) {
 	})
 }
 
-// TestDrainTimeout: a log that does not answer cannot keep Run from returning.
-func TestDrainTimeout(t *testing.T) {
+// TestRunReturnsThoughTheLogIsSilent: a log that does not answer cannot keep Run from returning.
+func TestRunReturnsThoughTheLogIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := filled(t, 1, 10)
 		o := countOptions(m, 1, "")

@@ -85,7 +85,7 @@ func TestBuildCutsAtKeyBy(t *testing.T) {
 }
 
 // Editing stateless steps keeps the state; editing what rows mean does not.
-func TestFingerprint(t *testing.T) {
+func TestFingerprintCoversWhatStateDependsOn(t *testing.T) {
 	build := func(edit func(*topology.Builder, *aggregate.Options)) string {
 		b := topology.NewBuilder(topology.Options{App: "a"})
 		b.Source("s", "orders6", topology.SourceOptions{})

@@ -52,7 +52,7 @@ func TestClosedAtEndPlusGrace(t *testing.T) {
 	require.False(t, w.Closed(20, math.MaxInt64, operator.EndOfTime-2))
 }
 
-func TestValidate(t *testing.T) {
+func TestValidateRefusesWhatIsNoWindow(t *testing.T) {
 	require.NoError(t, window.Windows{}.Validate())
 	require.NoError(t, window.Hopping(time.Minute, time.Second).Validate())
 	for name, w := range map[string]window.Windows{

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestEndpoints(t *testing.T) {
+func TestEndpointsTellHealthReadinessAndMetrics(t *testing.T) {
 	ctx := context.Background()
 	network := vnet.NewPipe()
 	l, err := network.Listen(ctx, "host:80")

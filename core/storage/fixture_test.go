@@ -26,7 +26,7 @@ var (
 	farAway = int64(1) << 60
 )
 
-// tester is what helpers need of a test, a rapid one too.
+// tester is what the functions here need of a test, a rapid one too.
 type tester interface {
 	require.TestingT
 	Helper()
