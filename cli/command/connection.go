@@ -84,9 +84,7 @@ func explainBroker(err error) *output.Error {
 	if errors.As(err, &code) {
 		e := output.Failure(code.Message, sentence(err, code))
 		e.Why = code.Description
-		if errors.Is(err, kerr.NonEmptyGroup) {
-			e.Exit = output.ExitConflict
-		}
+		e.Exit = exitOf(code)
 		return e
 	}
 	var netErr *net.OpError
@@ -95,6 +93,21 @@ func explainBroker(err error) *output.Error {
 			WithCause(err)
 	}
 	return output.Explain(err)
+}
+
+// exitOf is the exit code of a refusal: a mistake of the caller, a conflict, or a failure.
+func exitOf(code *kerr.Error) int {
+	switch code {
+	case kerr.InvalidTopicException, kerr.InvalidConfig, kerr.InvalidPartitions,
+		kerr.InvalidReplicationFactor, kerr.InvalidGroupID:
+		return output.ExitUsage
+	case kerr.NonEmptyGroup, kerr.TopicAlreadyExists:
+		return output.ExitConflict
+	case kerr.RequestTimedOut, kerr.CoordinatorNotAvailable, kerr.NotCoordinator,
+		kerr.LeaderNotAvailable, kerr.BrokerNotAvailable:
+		return output.ExitEnvironment
+	}
+	return output.ExitFailure
 }
 
 // sentence is the error's own words without the code's description, which becomes the reason.

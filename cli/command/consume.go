@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -68,7 +69,7 @@ func (a *app) consume(ctx context.Context, topic string, f consumeFlags) error {
 		return err
 	}
 	defer cl.Close()
-	r, err := a.resolveRange(ctx, adm, topic, from, to)
+	r, err := a.resolveRange(ctx, adm, topic, from, to, f.partitions...)
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func onlyPartitions(topic string, r ranges.Range, wanted []int32) (ranges.Range,
 		bounds, ok := r[p]
 		if !ok {
 			return nil, output.Usage("UNKNOWN_PARTITION",
-				fmt.Sprintf("%s has no partition %d, it has %d, from 0", topic, p, len(r)))
+				fmt.Sprintf("%s has no partition %d, its partitions are 0 to %d", topic, p, len(r)-1))
 		}
 		kept[p] = bounds
 	}
@@ -113,7 +114,7 @@ func parseRange(fromText, toText string) (from, to ranges.Point, err error) {
 }
 
 func (a *app) resolveRange(
-	ctx context.Context, adm *kadm.Client, topic string, from, to ranges.Point,
+	ctx context.Context, adm *kadm.Client, topic string, from, to ranges.Point, wanted ...int32,
 ) (ranges.Range, error) {
 	r, moved, err := ranges.Resolve(ctx, adm, topic, from, to)
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
@@ -123,6 +124,9 @@ func (a *app) resolveRange(
 		return nil, err
 	}
 	for _, m := range moved {
+		if len(wanted) > 0 && !slices.Contains(wanted, m.Partition) {
+			continue
+		}
 		a.printer.Note("%s: %s", topic, m)
 	}
 	for _, p := range []ranges.Point{from, to} {

@@ -134,7 +134,7 @@ func explainCode(code string) (errorCode, error) {
 		names = append(names, c.Code)
 	}
 	if e := kafkaError(code); e != nil {
-		return errorCode{Code: code, Exit: output.ExitFailure,
+		return errorCode{Code: code, Exit: exitOf(e),
 			Meaning: "The broker says: " + e.Description}, nil
 	}
 	e := output.Usage("UNKNOWN_CODE", fmt.Sprintf("there is no code %q", code))

@@ -31,9 +31,6 @@ func Run(ctx context.Context, args []string, streams Streams) int {
 	app := newApp(streams)
 	root := newRootCommand(app)
 	root.SetArgs(args)
-	root.SetIn(streams.In)
-	root.SetOut(streams.Out)
-	root.SetErr(streams.Err)
 	used, err := root.ExecuteContextC(ctx)
 	if err == nil || isBrokenPipe(err) { // the reader of our output has seen enough
 		return output.ExitOK

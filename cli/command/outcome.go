@@ -2,6 +2,7 @@ package command
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/millstream-io/millstream/cli/output"
@@ -16,6 +17,7 @@ type outcome struct {
 
 // outcomes reports each of them and fails if one failed: the others are done all the same.
 func (a *app) outcomes(all []outcome) error {
+	slices.SortStableFunc(all, func(a, b outcome) int { return strings.Compare(a.Name, b.Name) })
 	var failures []error
 	for i, one := range all {
 		switch {

@@ -59,7 +59,10 @@ Start with:  millstream dev examples/flights`,
 		newBenchCommand(a), newDoctorCommand(a), newVersionCommand(a),
 		newConnectorProcessCommand(),
 	)
-	root.InitDefaultCompletionCmd()
+	root.SetIn(a.streams.In)
+	root.SetOut(a.streams.Out)
+	root.SetErr(a.streams.Err)
+	root.InitDefaultCompletionCmd() // it remembers where to write
 	root.InitDefaultHelpCmd()
 	for _, sub := range root.Commands() {
 		switch sub.Name() {

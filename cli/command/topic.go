@@ -177,12 +177,7 @@ func topicRefused(verb, topic string, err error, message string) *output.Error {
 	if message != "" {
 		e.Why = message
 	}
-	if errors.Is(err, kerr.InvalidTopicException) || errors.Is(err, kerr.InvalidConfig) ||
-		errors.Is(err, kerr.InvalidPartitions) || errors.Is(err, kerr.InvalidReplicationFactor) {
-		e.Exit = output.ExitUsage
-	}
 	if errors.Is(err, kerr.TopicAlreadyExists) {
-		e.Exit = output.ExitConflict
 		e.Do = "millstream topic describe " + topic
 	}
 	return e
@@ -290,10 +285,10 @@ func (a *app) alterTopic(
 		if err := alterConfigs(ctx, adm, topic, changes); err != nil {
 			return err
 		}
-		outcomes = append(outcomes, outcome{Name: topic, Action: "altered configs of"})
+		outcomes = append(outcomes, outcome{Name: topic, Action: "altered"})
 	}
 	if partitions > 0 {
-		one := outcome{Name: topic, Action: "added partitions to"}
+		one := outcome{Name: topic, Action: "extended"}
 		if err := addPartitions(ctx, adm, topic, partitions); err != nil {
 			one.Error = explainBroker(err)
 		} else {

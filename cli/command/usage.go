@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,8 +13,11 @@ import (
 )
 
 // usageSigns begin the errors of cobra and pflag that have no type of their own.
-var usageSigns = []string{"unknown command", "flag needs an argument", "required flag",
+var usageSigns = []string{"flag needs an argument", "required flag",
 	"accepts ", "requires ", "unknown shorthand", "bad flag syntax", "unknown help topic"}
+
+// extraArgument is what cobra says of an argument where none is taken.
+var extraArgument = regexp.MustCompile(`^unknown command "(.*)" for "`)
 
 // explainUsage recognises mistakes in the command line; nil for any other error.
 func explainUsage(cmd *cobra.Command, err error) *output.Error {
@@ -26,6 +30,10 @@ func explainUsage(cmd *cobra.Command, err error) *output.Error {
 	var needs *pflag.ValueRequiredError
 	if errors.As(err, &invalid) || errors.As(err, &syntax) || errors.As(err, &needs) {
 		return output.Usage("USAGE", err.Error()).WithDo(usageOf(cmd))
+	}
+	if m := extraArgument.FindStringSubmatch(err.Error()); m != nil {
+		return output.Usage("USAGE", fmt.Sprintf("%s takes no argument, but got %q",
+			cmd.CommandPath(), m[1])).WithDo(usageOf(cmd))
 	}
 	for _, sign := range usageSigns {
 		if strings.HasPrefix(err.Error(), sign) {
