@@ -82,19 +82,6 @@ func Next(b []byte) (batch Batch, rest []byte, err error) {
 	return Batch(b[:size:size]), b[size:], nil
 }
 
-// PeekSize returns the size in bytes of the batch that starts at b, from its length field alone,
-// and false when b has less than 12 bytes or the field is impossible.
-func PeekSize(b []byte) (int, bool) {
-	if len(b) < lengthOverhead {
-		return 0, false
-	}
-	length := int32(binary.BigEndian.Uint32(b[posLength:]))
-	if length < HeaderSize-lengthOverhead {
-		return 0, false
-	}
-	return int(length) + lengthOverhead, true
-}
-
 // BaseOffset returns the offset of the first record (of the first record ever, if compaction
 // removed it).
 func (b Batch) BaseOffset() int64 { return int64(binary.BigEndian.Uint64(b[posBaseOffset:])) }

@@ -43,13 +43,6 @@ func TestNextRefusesWhatIsNoBatch(t *testing.T) {
 		_, _, err := record.Next(c.bytes)
 		require.ErrorIs(t, err, c.want, c.name)
 	}
-	size, ok := record.PeekSize(good)
-	require.True(t, ok)
-	require.Len(t, good, size)
-	_, ok = record.PeekSize(make([]byte, 12))
-	require.False(t, ok)
-	_, ok = record.PeekSize(good[:11])
-	require.False(t, ok)
 }
 
 func TestEveryFlippedBitUnderTheCRCIsSeen(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/klauspost/compress/s2"
@@ -47,23 +48,34 @@ func decompressSnappy(dst, src []byte, limit int) ([]byte, error) {
 	start := len(dst)
 	src = src[xerialHeaderSize:]
 	for len(src) > 0 {
-		if len(src) < 4 {
-			return dst, ErrCorrupt
-		}
-		size := int64(binary.BigEndian.Uint32(src))
-		src = src[4:]
-		if size > int64(len(src)) {
-			return dst, fmt.Errorf("snappy block of %d bytes, %d are left: %w",
-				size, len(src), ErrCorrupt)
-		}
-		var err error
-		dst, err = decodeSnappyBlock(dst, src[:size], limit-(len(dst)-start))
+		block, rest, err := cutXerial(src)
 		if err != nil {
 			return dst, err
 		}
-		src = src[size:]
+		dst, err = decodeSnappyBlock(dst, block, limit-(len(dst)-start))
+		if err != nil {
+			return dst, err
+		}
+		src = rest
 	}
 	return dst, nil
+}
+
+// cutXerial cuts the first block off the blocks of xerial framing; io.EOF after the last one.
+func cutXerial(src []byte) (block, rest []byte, err error) {
+	if len(src) == 0 {
+		return nil, nil, io.EOF
+	}
+	if len(src) < 4 {
+		return nil, nil, ErrCorrupt
+	}
+	size := int64(binary.BigEndian.Uint32(src))
+	src = src[4:]
+	if size > int64(len(src)) {
+		return nil, nil, fmt.Errorf("snappy block of %d bytes, %d are left: %w",
+			size, len(src), ErrCorrupt)
+	}
+	return src[:size], src[size:], nil
 }
 
 // decodeSnappyBlock appends one block. The block says its decoded length first, so the limit holds

@@ -59,15 +59,26 @@ type gzipReader struct {
 	r   gzip.Reader
 }
 
-func decompressGzip(dst, src []byte, limit int) ([]byte, error) {
-	g, _ := gzipReaders.Get().(*gzipReader)
-	if g == nil {
-		g = &gzipReader{}
+func takeGzip() *gzipReader {
+	if g, ok := gzipReaders.Get().(*gzipReader); ok {
+		return g
 	}
-	defer gzipReaders.Put(g)
+	return &gzipReader{}
+}
+
+func (g *gzipReader) reset(src []byte) error {
 	g.src.Reset(src)
 	if err := g.r.Reset(&g.src); err != nil {
-		return dst, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return nil
+}
+
+func decompressGzip(dst, src []byte, limit int) ([]byte, error) {
+	g := takeGzip()
+	defer gzipReaders.Put(g)
+	if err := g.reset(src); err != nil {
+		return dst, err
 	}
 	return readAll(dst, &g.r, limit, expectedRatio*len(src))
 }
@@ -99,17 +110,25 @@ type lz4Reader struct {
 	r   *lz4.Reader
 }
 
+func takeLz4() *lz4Reader {
+	if l, ok := lz4Readers.Get().(*lz4Reader); ok {
+		return l
+	}
+	return &lz4Reader{r: lz4.NewReader(nil)}
+}
+
+func (l *lz4Reader) reset(src []byte) {
+	l.src.Reset(src)
+	l.r.Reset(&l.src)
+}
+
 func decompressLz4(dst, src []byte, limit int) ([]byte, error) {
 	if len(src) == 0 {
 		return dst, ErrCorrupt
 	}
-	l, _ := lz4Readers.Get().(*lz4Reader)
-	if l == nil {
-		l = &lz4Reader{r: lz4.NewReader(nil)}
-	}
+	l := takeLz4()
 	defer lz4Readers.Put(l)
-	l.src.Reset(src)
-	l.r.Reset(&l.src)
+	l.reset(src)
 	return readAll(dst, l.r, limit, expectedRatio*len(src))
 }
 
@@ -133,6 +152,24 @@ type zstdReader struct {
 	r   *zstd.Decoder
 }
 
+// takeZstd returns a decoder for windows up to streamedZstdWindow.
+func takeZstd() (*zstdReader, error) {
+	if z, ok := zstdReaders.Get().(*zstdReader); ok {
+		return z, nil
+	}
+	r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(streamedZstdWindow))
+	return &zstdReader{r: r}, err
+}
+
+func (z *zstdReader) reset(src []byte) error {
+	z.src.Reset(src)
+	if err := z.r.Reset(&z.src); err != nil {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return nil
+}
+
 func decompressZstd(dst, src []byte, limit int) ([]byte, error) {
 	if len(src) == 0 {
 		return dst, ErrCorrupt
@@ -146,19 +183,13 @@ func decompressZstd(dst, src []byte, limit int) ([]byte, error) {
 
 // streamZstd decodes frames whose window is at most streamedZstdWindow, the memory it costs.
 func streamZstd(dst, src []byte, limit int) ([]byte, error) {
-	z, _ := zstdReaders.Get().(*zstdReader)
-	if z == nil {
-		r, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1),
-			zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(streamedZstdWindow))
-		if err != nil {
-			return dst, err
-		}
-		z = &zstdReader{r: r}
+	z, err := takeZstd()
+	if err != nil {
+		return dst, err
 	}
 	defer zstdReaders.Put(z)
-	z.src.Reset(src)
-	if err := z.r.Reset(&z.src); err != nil {
-		return dst, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	if err := z.reset(src); err != nil {
+		return dst, err
 	}
 	return readAll(dst, z.r, limit, expectedRatio*len(src))
 }

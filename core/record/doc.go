@@ -7,8 +7,8 @@
 // # Path
 //
 // Reading: Next splits a run of batches, Batch.CheckCRC proves one, Iterator (or Batch.Each, or
-// Batch.Records) walks its records, decompressing under a limit. Writing: Builder.Append,
-// Builder.Build.
+// Batch.Records) walks its records, decompressing under a limit; Batch.Scan looks at what a broker
+// must know of them without holding them. Writing: Builder.Append, Builder.Build.
 //
 // # Bytes
 //
@@ -44,5 +44,6 @@
 //
 // # Goroutines
 //
-// None. Values are for one goroutine at a time; the pools of compressors are safe for all.
+// None. Values are for one goroutine at a time; the pools of compressors are safe for all. Scan waits
+// while GOMAXPROCS others decompress.
 package record

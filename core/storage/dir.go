@@ -117,9 +117,6 @@ func (d *Dir) WasClean() bool { return d.wasClean }
 // Err returns why the directory has failed for good (ErrDirFailed), or nil.
 func (d *Dir) Err() error { return d.failure() }
 
-// Failed returns a channel that is closed when the directory fails.
-func (d *Dir) Failed() <-chan struct{} { return d.failedNow }
-
 // Logs returns all logs, in order of their names, offline ones included.
 func (d *Dir) Logs() []*Log {
 	d.mu.RLock()

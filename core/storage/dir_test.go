@@ -240,7 +240,7 @@ func TestFailedSyncFailsTheDirectoryForGood(t *testing.T) {
 				}
 				require.ErrorIs(t, <-done, ErrDirFailed)
 				<-told
-				<-d.Failed()
+				<-d.failedNow
 				require.ErrorIs(t, l.Err(), syscall.EIO)
 				require.ErrorIs(t, l.Sync(t.Context()), ErrDirFailed, "the sync is not tried again")
 				_, err = l.Append(batchOf(t, 1, 10, t0), AppendOptions{})

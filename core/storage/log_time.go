@@ -57,7 +57,7 @@ func (s *segment) findTime(ts, from, upTo int64, limit int) (Timestamped, bool, 
 		h.maxTimestamp >= ts) {
 		found, err = s.seek(&w, &h, from) // the time index is wrong: walk from the start
 	}
-	match := func(r *record.Record) bool {
+	match := func(r record.Meta) bool {
 		return r.Timestamp >= ts && r.Offset >= from && r.Offset < upTo
 	}
 	for ; err == nil && found && h.baseOffset < upTo; found, err = w.next(&h) {
@@ -76,26 +76,20 @@ func (s *segment) findTime(ts, from, upTo int64, limit int) (Timestamped, bool, 
 }
 
 // findRecord returns the first record that matches in the batch at pos.
-func (s *segment) findRecord(pos int64, h *batchHeader, limit int, match func(*record.Record) bool,
+func (s *segment) findRecord(pos int64, h *batchHeader, limit int, match func(record.Meta) bool,
 ) (Timestamped, bool, error) {
 	b := make([]byte, h.size)
 	if n, err := s.log.ReadAt(b, pos); n < len(b) {
 		return Timestamped{}, false, fmt.Errorf("read %s at %d: %w", s.log.Name(), pos, err)
 	}
-	var it record.Iterator
-	if err := it.Reset(record.Batch(b), limit); err != nil {
-		return Timestamped{}, false, err
-	}
-	var r record.Record
-	for {
-		more, err := it.Next(&r)
-		if err != nil || !more {
-			return Timestamped{}, false, err
+	found, ok := Timestamped{}, false
+	err := record.Batch(b).Scan(limit, func(m record.Meta) bool {
+		if ok = match(m); ok {
+			found = Timestamped{m.Timestamp, m.Offset, h.leaderEpoch}
 		}
-		if match(&r) {
-			return Timestamped{r.Timestamp, r.Offset, h.leaderEpoch}, true, nil
-		}
-	}
+		return !ok
+	})
+	return found, ok, err
 }
 
 // MaxTimestamp returns the first record with the largest timestamp below upTo; false if there is no
@@ -167,7 +161,7 @@ func (s *segment) recordOfTime(ts, last, from, upTo int64, limit int) (Timestamp
 	if err != nil || !found {
 		return Timestamped{}, false, err
 	}
-	return s.findRecord(w.pos-h.size, &h, limit, func(r *record.Record) bool {
+	return s.findRecord(w.pos-h.size, &h, limit, func(r record.Meta) bool {
 		return r.Timestamp >= ts && r.Offset >= from && r.Offset < upTo
 	})
 }

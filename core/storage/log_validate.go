@@ -110,31 +110,25 @@ func checkRecords(b record.Batch, c *Config, nowMS int64) error {
 // walkRecords finds the records that break a rule.
 func walkRecords(b record.Batch, c *Config, nowMS int64) error {
 	var badTime, badKey []RecordError
-	var it record.Iterator
-	if err := it.Reset(b, max(16*c.MaxMessageBytes, 16<<20)); err != nil {
-		if errors.Is(err, record.ErrTooLarge) {
-			return fmt.Errorf("%w: %w", ErrTooLarge, err)
-		}
-		return invalidBatch("%v", err)
-	}
 	latest, earliest := laterThan(nowMS, c.TimestampAfterMaxMS), nowMS-c.TimestampBeforeMaxMS
-	var r record.Record
-	for i := 0; ; i++ {
-		more, err := it.Next(&r)
-		if err != nil {
-			return invalidBatch("%v", err)
-		}
-		if !more {
-			break
-		}
-		outside := r.Timestamp > latest || r.Timestamp < earliest
-		if outside && !c.LogAppendTime && r.Timestamp != record.NoTimestamp {
+	i := 0
+	err := b.Scan(max(16*c.MaxMessageBytes, 16<<20), func(m record.Meta) bool {
+		outside := m.Timestamp > latest || m.Timestamp < earliest
+		if outside && !c.LogAppendTime && m.Timestamp != record.NoTimestamp {
 			badTime = appendRecordError(badTime, i, "timestamp %d is outside [%d, %d]",
-				r.Timestamp, earliest, latest)
+				m.Timestamp, earliest, latest)
 		}
-		if c.Compact && r.Key == nil {
+		if c.Compact && !m.HasKey {
 			badKey = appendRecordError(badKey, i, "record without a key in a compacted topic")
 		}
+		i++
+		return true
+	})
+	if errors.Is(err, record.ErrTooLarge) {
+		return fmt.Errorf("%w: %w", ErrTooLarge, err)
+	}
+	if err != nil {
+		return invalidBatch("%v", err)
 	}
 	switch {
 	case len(badKey) > 0:
