@@ -13,27 +13,35 @@
 //
 //	__millstream_pipelines  compacted, 1 partition
 //	    key NAME       the wanted revision (JSON of Revision); tombstone: forget the pipeline
-//	    key NAME@N     revision N, kept for history and rollback
+//	    key NAME@N@ID  revision N as the writer ID proposed it; the first of a number counts
 //	__millstream_status     compacted, 1 partition: key NAME, value JSON of Status
 //	__millstream_logs       deleted after a day, 1 partition: key NAME, value one JSON log line
 //
 // # Invariants
 //
 //   - Revision numbers of a pipeline rise by one. Of two writers of the same number, the one whose
-//     record comes first in the log wins and the other is told of the conflict.
-//   - A revision that does not compile is refused before it is written; the running one goes on.
-//   - A worker that cannot start a revision says so in the status and keeps the pipeline's
-//     position.
+//     record comes first in the log wins; the other is told of the conflict and changes nothing.
+//   - A revision that does not compile, or would lose state, is refused; the running one goes on.
+//     One that fails before it has begun gives way to the one that ran before it.
+//   - A pipeline that fails keeps its position. It is tried again, with growing waits, where the cause
+//     may pass by itself (ErrTemporary).
+//   - Pipelines are independent: a revision that cannot be read or takes long to build holds up no
+//     other one.
 //
 // # Goroutines
 //
-// Reconciler.Run owns one goroutine that follows the topic and one per running instance; it joins
-// them before it returns.
+// Reconciler.Run follows the topic. Each pipeline has a keeper, which carries out its orders one after
+// the other, and the goroutine of its running instance. Run joins them all before it returns.
+//
+// # Locks
+//
+// keeper.mu guards the queue of orders; nothing is done under it.
 //
 // # Files
 //
 //	revision.go   Revision, Replay, Status
 //	store.go      topics: apply, list, history, status
-//	reconcile.go  wanted against running
+//	reconcile.go  orders from the topic to keepers
+//	keeper.go     one pipeline: wanted against running
 //	logs.go       a slog handler that writes to the log topic
 package deploy

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -23,15 +22,19 @@ type Launcher interface {
 
 // Instance is one prepared pipeline.
 type Instance interface {
+	// Replaces tells why the instance cannot go on where another one of the same pipeline stops, such
+	// as a change that would lose state. It is asked before the other one is stopped.
+	Replaces(running Instance) error
 	// Run processes until ctx ends, which drains, or until bounded inputs are processed. It returns
-	// nil in both cases, and else what stopped it, with the position kept.
+	// nil in both cases, and else what stopped it, with the position kept. An error that may pass by
+	// itself is an ErrTemporary.
 	Run(ctx context.Context) error
-	// Status gives the counters; it may be called at any time.
+	// Status gives the counters, and Starting or Running; it may be called at any time.
 	Status() Status
 }
 
-// statusEvery is how often a changed status is published.
-const statusEvery = time.Second
+// ErrTemporary marks errors of Instance.Run after which it is worth trying again.
+var ErrTemporary = errors.New("temporary trouble")
 
 // ReconcilerOptions are what a [Reconciler] needs.
 type ReconcilerOptions struct {
@@ -39,46 +42,65 @@ type ReconcilerOptions struct {
 	Launcher Launcher
 	// Logger; nil discards.
 	Logger *slog.Logger
-	// OnStatus is called with each status before it is published; nil is fine.
+	// OnStatus is called with each status before it is published, by one goroutine per pipeline; nil
+	// is fine.
 	OnStatus func(Status)
+	// RetryFirst and RetryLongest bound the waits after a temporary failure; 0 is 1 s and 30 s.
+	RetryFirst, RetryLongest time.Duration
+}
+
+func (o ReconcilerOptions) withDefaults() ReconcilerOptions {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.RetryFirst == 0 {
+		o.RetryFirst = time.Second
+	}
+	if o.RetryLongest == 0 {
+		o.RetryLongest = 30 * time.Second
+	}
+	return o
 }
 
 // Reconciler makes what runs equal to what is wanted.
 type Reconciler struct {
 	opts    ReconcilerOptions
-	running map[string]*process // owned by Run
-}
-
-// process is one instance and the goroutine that runs it.
-type process struct {
-	revision Revision
-	instance Instance
-	stop     context.CancelFunc
-	done     chan struct{}
+	keepers map[string]*keeper // by pipeline; owned by Run
+	wg      sync.WaitGroup     // of the keepers
 }
 
 // NewReconciler returns a reconciler that has not started.
 func NewReconciler(opts ReconcilerOptions) *Reconciler {
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
-	return &Reconciler{opts: opts, running: map[string]*process{}}
+	return &Reconciler{opts: opts.withDefaults(), keepers: map[string]*keeper{}}
 }
 
 // Run follows the revisions until ctx ends, then drains every pipeline. What was wanted before it
 // began is brought up first; each later record is an order of its own.
 func (r *Reconciler) Run(ctx context.Context) error {
-	defer r.stopAll()
-	known, end, err := r.opts.Store.listTo(ctx)
+	ctx, stop := context.WithCancel(ctx)
+	defer r.wg.Wait()
+	defer stop()
+	known, err := r.opts.Store.wanted(ctx)
 	if err != nil {
 		return err
 	}
-	for _, revision := range known {
-		r.reconcile(ctx, revision)
+	reported, err := r.opts.Store.Statuses(ctx)
+	if err != nil {
+		return err
+	}
+	last := map[string]Status{}
+	for _, st := range reported {
+		last[st.Name] = st
+	}
+	for _, revision := range known.sorted() {
+		r.order(ctx, revision.Name, order{revision: revision}, last[revision.Name])
+	}
+	for name, why := range known.unreadable {
+		r.order(ctx, name, order{unreadable: why}, last[name])
 	}
 	err = r.opts.Store.follow(ctx, RevisionTopic, func(rec *kgo.Record) (bool, error) {
-		if rec.Offset >= end {
-			r.take(ctx, rec)
+		if rec.Offset >= known.end && !strings.Contains(string(rec.Key), "@") {
+			r.order(ctx, string(rec.Key), readOrder(rec), Status{})
 		}
 		return false, nil
 	})
@@ -88,164 +110,42 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	return err
 }
 
-// take carries out one order.
-func (r *Reconciler) take(ctx context.Context, rec *kgo.Record) {
-	name := string(rec.Key)
-	if strings.Contains(name, "@") {
-		return
-	}
+// order is one record of the revision topic.
+type order struct {
+	revision   Revision
+	forget     bool  // a tombstone
+	unreadable error // not a revision, and why
+}
+
+func (o order) isRevision() bool { return !o.forget && o.unreadable == nil }
+
+func readOrder(rec *kgo.Record) (o order) {
 	if rec.Value == nil {
-		r.stopOne(name)
-		return
+		return order{forget: true}
 	}
-	var revision Revision
-	if err := json.Unmarshal(rec.Value, &revision); err != nil {
-		r.opts.Logger.Error("unreadable revision skipped", "pipeline", name, "offset", rec.Offset,
-			"error", err)
-		return
+	err := json.Unmarshal(rec.Value, &o.revision)
+	if err == nil && o.revision.Name != string(rec.Key) {
+		err = fmt.Errorf("it is named %q", o.revision.Name)
 	}
-	r.reconcile(ctx, revision)
-}
-
-// reconcile brings one pipeline to its wanted revision and state. One that has ended is started
-// again.
-func (r *Reconciler) reconcile(ctx context.Context, revision Revision) {
-	current, running := r.running[revision.Name]
-	running = running && !current.ended()
-	if revision.Wanted == WantStopped {
-		r.stopOne(revision.Name)
-		r.publish(ctx, Status{Name: revision.Name, Revision: revision.Number, State: Stopped,
-			Replay: revision.Replay})
-		return
-	}
-	if running && current.revision.ID == revision.ID {
-		return
-	}
-	instance, err := r.opts.Launcher.Prepare(ctx, revision)
 	if err != nil {
-		r.refuse(ctx, revision, err)
-		return
+		return order{unreadable: fmt.Errorf("%s-0 offset %d: %w", rec.Topic, rec.Offset, err)}
 	}
-	r.stopOne(revision.Name)
-	r.start(ctx, revision, instance)
+	return o
 }
 
-// refuse reports a revision that cannot be started; what runs goes on.
-func (r *Reconciler) refuse(ctx context.Context, revision Revision, err error) {
-	r.opts.Logger.Error("revision refused", "pipeline", revision.Name,
-		"revision", revision.Number, "error", err)
-	st := Status{Name: revision.Name, Revision: revision.Number, State: Failed,
-		Replay: revision.Replay}
-	if current, ok := r.running[revision.Name]; ok {
-		st = current.instance.Status()
-		st.Name, st.Revision, st.State = revision.Name, current.revision.Number, Running
+// order hands an order to the pipeline's keeper, so that one pipeline never waits for another.
+func (r *Reconciler) order(ctx context.Context, name string, o order, last Status) {
+	k := r.keepers[name]
+	if k == nil {
+		k = &keeper{opts: r.opts, name: name, last: last, wake: make(chan struct{}, 1)}
+		r.keepers[name] = k
+		r.wg.Go(func() { k.run(ctx) })
 	}
-	st.Error = fmt.Sprintf("revision %d: %v", revision.Number, err)
-	r.publish(ctx, st)
-}
-
-func (r *Reconciler) start(ctx context.Context, revision Revision, instance Instance) {
-	runCtx, cancel := context.WithCancel(ctx)
-	p := &process{revision: revision, instance: instance, stop: cancel, done: make(chan struct{})}
-	r.running[revision.Name] = p
-	r.opts.Logger.Info("pipeline started", "pipeline", revision.Name, "revision", revision.Number)
-	var wg sync.WaitGroup
-	ended := make(chan struct{})
-	wg.Go(func() { r.report(runCtx, p, ended) })
-	go func() {
-		defer close(p.done)
-		err := instance.Run(runCtx)
-		interrupted := runCtx.Err() != nil
-		close(ended)
-		wg.Wait()
-		r.conclude(context.WithoutCancel(ctx), p, err, interrupted)
-		cancel()
-	}()
-}
-
-// report publishes the status while the instance runs.
-func (r *Reconciler) report(ctx context.Context, p *process, ended <-chan struct{}) {
-	tick := time.NewTicker(statusEvery)
-	defer tick.Stop()
-	var last Status
-	for {
-		st := p.status(Running)
-		if !reflect.DeepEqual(st, last) {
-			last = st
-			r.publish(ctx, st)
-		}
-		select {
-		case <-tick.C:
-		case <-ended:
-			return
-		}
-	}
-}
-
-// conclude publishes how an instance ended.
-func (r *Reconciler) conclude(ctx context.Context, p *process, err error, interrupted bool) {
-	st := p.status(Done)
-	switch {
-	case err != nil && !(interrupted && errors.Is(err, context.Canceled)):
-		st.State, st.Error = Failed, err.Error()
-		r.opts.Logger.Error("pipeline failed", "pipeline", p.revision.Name,
-			"revision", p.revision.Number, "error", err)
-	case interrupted:
-		st.State = Stopped
-	default:
-		r.opts.Logger.Info("pipeline done", "pipeline", p.revision.Name,
-			"revision", p.revision.Number)
-	}
-	r.publish(ctx, st)
-}
-
-// publishTimeout bounds how long a status may hold up a stop.
-const publishTimeout = 5 * time.Second
-
-func (r *Reconciler) publish(ctx context.Context, st Status) {
-	if r.opts.OnStatus != nil {
-		r.opts.OnStatus(st)
-	}
-	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
-	defer cancel()
-	if err := r.opts.Store.WriteStatus(ctx, st); err != nil && ctx.Err() == nil {
-		r.opts.Logger.Warn("status not published", "pipeline", st.Name, "error", err)
-	}
-}
-
-// stopOne drains one pipeline and waits for it.
-func (r *Reconciler) stopOne(name string) {
-	p, ok := r.running[name]
-	if !ok {
-		return
-	}
-	p.stop()
-	<-p.done
-	delete(r.running, name)
-}
-
-func (r *Reconciler) stopAll() {
-	for _, p := range r.running {
-		p.stop()
-	}
-	for name, p := range r.running {
-		<-p.done
-		delete(r.running, name)
-	}
-}
-
-func (p *process) ended() bool {
+	k.mu.Lock()
+	k.mu.orders = append(k.mu.orders, o)
+	k.mu.Unlock()
 	select {
-	case <-p.done:
-		return true
+	case k.wake <- struct{}{}:
 	default:
-		return false
 	}
-}
-
-func (p *process) status(state State) Status {
-	st := p.instance.Status()
-	st.Name, st.Revision, st.State = p.revision.Name, p.revision.Number, state
-	st.Replay = p.revision.Replay
-	return st
 }

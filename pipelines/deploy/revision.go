@@ -76,11 +76,13 @@ type State string
 
 // The states of a pipeline.
 const (
-	Starting State = "starting"
+	Starting State = "starting" // state is restored, nothing is read yet
 	Running  State = "running"
 	Done     State = "done"    // bounded inputs are read and processed
 	Stopped  State = "stopped" // by an operator
 	Failed   State = "failed"  // see Error; the position is kept
+	// Restarting is Failed by something that may pass, such as a full disk: it is tried again.
+	Restarting State = "restarting"
 )
 
 // Status is what a worker reports about one pipeline.
@@ -94,7 +96,10 @@ type Status struct {
 	At time.Time `json:"at"`
 	// Guarantee per sink, as plan says it.
 	Guarantees map[string]string `json:"guarantees,omitempty"`
-	// Counters of the whole pipeline.
+	// Since is when this run of the pipeline began.
+	Since time.Time `json:"since,omitzero"`
+	// Counters of the whole pipeline since its first record: they are kept with its positions, so a
+	// restart or a crash neither loses nor doubles any. Restarts, of plugins, count since Since.
 	RecordsIn    int64 `json:"records_in"`
 	RecordsOut   int64 `json:"records_out"`
 	Late         int64 `json:"late"`

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,8 @@ const (
 var (
 	// ErrUnknownPipeline means that no revision of that name exists.
 	ErrUnknownPipeline = errors.New("no such pipeline")
+	// ErrUnreadable means that what is stored under a name is no revision.
+	ErrUnreadable = errors.New("the stored revision cannot be read")
 	// ErrConflict means that somebody else applied the same revision number first.
 	ErrConflict = errors.New("another revision was applied at the same time")
 )
@@ -76,50 +79,66 @@ func (s *Store) createTopics(ctx context.Context) error {
 // Apply appends a new revision and returns it with its number. The text must have passed the
 // checks.
 func (s *Store) Apply(ctx context.Context, r Revision) (Revision, error) {
-	latest, err := s.Get(ctx, r.Name)
-	if err != nil && !errors.Is(err, ErrUnknownPipeline) {
+	number, err := s.lastNumber(ctx, r.Name)
+	if err != nil {
 		return Revision{}, err
 	}
-	r.Number = latest.Number + 1
+	r.Number = number + 1
 	r.ID = uuid.NewString()
 	r.AppliedAt = s.now().UTC()
 	if r.Wanted == "" {
 		r.Wanted = WantRunning
 	}
-	if err := s.write(ctx, r); err != nil {
+	if err := s.produce(ctx, RevisionTopic, historyKey(r), r); err != nil {
 		return Revision{}, err
 	}
-	return r, s.confirm(ctx, r)
+	if err := s.confirm(ctx, r); err != nil {
+		return Revision{}, err
+	}
+	return r, s.produce(ctx, RevisionTopic, r.Name, r)
+}
+
+// lastNumber is that of the last revision, 0 before the first. A pipeline that was forgotten or cannot
+// be read goes on with the numbers of its history.
+func (s *Store) lastNumber(ctx context.Context, name string) (int, error) {
+	past, err := s.History(ctx, name)
+	if err != nil || len(past) == 0 {
+		return 0, err
+	}
+	return past[len(past)-1].Number, nil
 }
 
 // confirm re-reads the log: the first record of a number is the one that counts.
 func (s *Store) confirm(ctx context.Context, r Revision) error {
-	key := historyKey(r.Name, r.Number)
-	var first *Revision
-	err := s.scan(ctx, RevisionTopic, func(rec *kgo.Record) error {
-		if first != nil || string(rec.Key) != key || rec.Value == nil {
-			return nil
-		}
-		first = new(Revision)
-		return json.Unmarshal(rec.Value, first)
-	})
+	past, err := s.History(ctx, r.Name)
 	if err != nil {
 		return err
 	}
-	if first == nil || first.ID != r.ID {
-		return fmt.Errorf("apply revision %d of %s: %w", r.Number, r.Name, ErrConflict)
+	for _, other := range past {
+		if other.Number == r.Number && other.ID == r.ID {
+			return nil
+		}
 	}
-	return nil
+	return fmt.Errorf("apply revision %d of %s: %w", r.Number, r.Name, ErrConflict)
 }
 
 // SetWanted starts or stops a pipeline without changing its revision.
 func (s *Store) SetWanted(ctx context.Context, name string, wanted Wanted) (Revision, error) {
-	r, err := s.Get(ctx, name)
-	if err != nil {
-		return Revision{}, err
+	for {
+		r, err := s.Get(ctx, name)
+		if err != nil {
+			return Revision{}, err
+		}
+		r.Wanted = wanted
+		if err := s.produce(ctx, RevisionTopic, r.Name, r); err != nil {
+			return Revision{}, err
+		}
+		now, err := s.Get(ctx, name)
+		if err != nil || now.Number == r.Number {
+			return r, err
+		}
+		// A revision was applied meanwhile and counts more: it is the one to start or stop.
 	}
-	r.Wanted = wanted
-	return r, s.produce(ctx, RevisionTopic, r.Name, r)
 }
 
 // Delete forgets a pipeline; its history stays.
@@ -127,18 +146,16 @@ func (s *Store) Delete(ctx context.Context, name string) error {
 	if err := s.produce(ctx, RevisionTopic, name, nil); err != nil {
 		return err
 	}
+	return s.deleteStatus(ctx, name)
+}
+
+func (s *Store) deleteStatus(ctx context.Context, name string) error {
 	return s.produce(ctx, StatusTopic, name, nil)
 }
 
-// write appends history and wanted revision together; one batch, one partition, so in this order.
-func (s *Store) write(ctx context.Context, r Revision) error {
-	if err := s.produce(ctx, RevisionTopic, historyKey(r.Name, r.Number), r); err != nil {
-		return err
-	}
-	return s.produce(ctx, RevisionTopic, r.Name, r)
-}
-
-func historyKey(name string, number int) string { return fmt.Sprintf("%s@%d", name, number) }
+// historyKey is never the same for two writers, so compaction keeps all that was written and the log
+// goes on telling who was first.
+func historyKey(r Revision) string { return fmt.Sprintf("%s@%d@%s", r.Name, r.Number, r.ID) }
 
 // WriteStatus publishes how a pipeline does.
 func (s *Store) WriteStatus(ctx context.Context, st Status) error {
@@ -164,27 +181,30 @@ func (s *Store) produce(ctx context.Context, topic, key string, value any) error
 
 // Get gives the wanted revision of a pipeline.
 func (s *Store) Get(ctx context.Context, name string) (Revision, error) {
-	all, err := s.List(ctx)
+	all, err := s.wanted(ctx)
 	if err != nil {
 		return Revision{}, err
 	}
-	for _, r := range all {
-		if r.Name == name {
-			return r, nil
-		}
+	if r, ok := all.values[name]; ok {
+		return r, nil
+	}
+	if why, ok := all.unreadable[name]; ok {
+		return Revision{}, fmt.Errorf("pipeline %q: %w: %w", name, ErrUnreadable, why)
 	}
 	return Revision{}, fmt.Errorf("pipeline %q: %w", name, ErrUnknownPipeline)
 }
 
-// List gives the wanted revision of every pipeline, by name.
+// List gives the wanted revision of every pipeline, by name. One that cannot be read is left out;
+// Get tells why.
 func (s *Store) List(ctx context.Context) ([]Revision, error) {
-	all, _, err := s.listTo(ctx)
-	return all, err
+	all, err := s.wanted(ctx)
+	return all.sorted(), err
 }
 
-// listTo is List with the end offset of what it read.
-func (s *Store) listTo(ctx context.Context) ([]Revision, int64, error) {
-	return latest(ctx, s, RevisionTopic, func(r Revision) string { return r.Name })
+// wanted reads what is wanted of every pipeline.
+func (s *Store) wanted(ctx context.Context) (folded[Revision], error) {
+	return latest(ctx, s, RevisionTopic, func(r Revision) string { return r.Name },
+		func(old, now Revision) bool { return now.Number >= old.Number })
 }
 
 // History gives all revisions of a pipeline, the oldest first.
@@ -195,10 +215,10 @@ func (s *Store) History(ctx context.Context, name string) ([]Revision, error) {
 			return nil
 		}
 		var r Revision
-		if err := json.Unmarshal(rec.Value, &r); err != nil {
-			return fmt.Errorf("decode %s at offset %d: %w", rec.Key, rec.Offset, err)
+		if json.Unmarshal(rec.Value, &r) != nil || r.Name != name {
+			return nil // not written by a Store
 		}
-		if r.Name == name && r.Number == len(all)+1 { // the first of a number counts
+		if len(all) == 0 || r.Number > all[len(all)-1].Number { // the first of a number counts
 			all = append(all, r)
 		}
 		return nil
@@ -208,39 +228,60 @@ func (s *Store) History(ctx context.Context, name string) ([]Revision, error) {
 
 // Statuses gives what the workers last reported, by name.
 func (s *Store) Statuses(ctx context.Context) ([]Status, error) {
-	all, _, err := latest(ctx, s, StatusTopic, func(st Status) string { return st.Name })
-	return all, err
+	all, err := latest(ctx, s, StatusTopic, func(st Status) string { return st.Name },
+		func(Status, Status) bool { return true })
+	return all.sorted(), err
 }
 
-// latest folds a compacted topic into the last value of each key whose value is named like its key.
+// folded is a compacted topic: the last value of each key.
+type folded[T any] struct {
+	values map[string]T
+	// unreadable are keys whose last value is not one, and why.
+	unreadable map[string]error
+	end        int64 // offset it was read to
+}
+
+func (f folded[T]) sorted() []T {
+	out := make([]T, 0, len(f.values))
+	for _, name := range slices.Sorted(maps.Keys(f.values)) {
+		out = append(out, f.values[name])
+	}
+	return out
+}
+
+// latest folds a compacted topic without the history. newer tells whether a value replaces one that
+// was written before it.
 func latest[T any](
-	ctx context.Context, s *Store, topic string, name func(T) string,
-) ([]T, int64, error) {
-	values := map[string]T{}
+	ctx context.Context, s *Store, topic string, name func(T) string, newer func(old, now T) bool,
+) (folded[T], error) {
+	f := folded[T]{values: map[string]T{}, unreadable: map[string]error{}}
 	end, err := s.scanTo(ctx, topic, func(rec *kgo.Record) error {
 		key := string(rec.Key)
+		if strings.Contains(key, "@") {
+			return nil
+		}
+		delete(f.unreadable, key)
 		if rec.Value == nil {
-			delete(values, key)
+			delete(f.values, key)
 			return nil
 		}
 		var v T
-		if err := json.Unmarshal(rec.Value, &v); err != nil {
-			return fmt.Errorf("decode %s at %s-0 offset %d: %w", key, topic, rec.Offset, err)
+		err := json.Unmarshal(rec.Value, &v)
+		if err == nil && name(v) != key {
+			err = fmt.Errorf("it is named %q", name(v))
 		}
-		if name(v) == key {
-			values[key] = v
+		if err != nil {
+			f.unreadable[key] = fmt.Errorf("%s-0 offset %d: %w", topic, rec.Offset, err)
+			delete(f.values, key)
+			return nil
+		}
+		if old, ok := f.values[key]; !ok || newer(old, v) {
+			f.values[key] = v
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, 0, err
-	}
-	all := make([]T, 0, len(values))
-	for _, v := range values {
-		all = append(all, v)
-	}
-	slices.SortFunc(all, func(a, b T) int { return strings.Compare(name(a), name(b)) })
-	return all, end, nil
+	f.end = end
+	return f, err
 }
 
 // scan reads a control topic from its start to its present end.

@@ -313,6 +313,14 @@ const (
 // the ids of implicit nodes have.
 func (n *Node) StreamID() string { return strings.ReplaceAll(n.ID, ".", "-") }
 
+// UserID is the id of the step in the file: an implicit key_by belongs to the step it is for.
+func (n *Node) UserID() string {
+	if n.Implicit {
+		return strings.TrimSuffix(n.ID, ".key")
+	}
+	return n.ID
+}
+
 // OutputTopic is the topic the steps write for the sink: its own, or the one its connector reads.
 func (p *Plan) OutputTopic(s *Sink) string { return OutputTopic(p.Pipeline, s) }
 

@@ -140,14 +140,14 @@ func (a *assembly) input(n *plan.Node, id string) string {
 	for _, up := range n.From {
 		from = append(from, a.at[up])
 	}
-	a.b.Merge(id+"-merge", from...)
-	return id + "-merge"
+	a.b.Merge(id+":merge", from...)
+	return id + ":merge"
 }
 
 // keyBy sets the key and moves records to the task of that key. The key is set by a step of its
 // own, because each task needs its own view.
 func (a *assembly) keyBy(n *plan.Node, id, from string, policy *operator.ErrorPolicy) {
-	key := id + "-set"
+	key := n.UserID() + ":key-set"
 	a.b.Process(key, []string{from}, topology.ProcessOptions{Kind: "key",
 		New: keyStep(n, a.now), OnError: policy})
 	a.width[n.ID] = a.partitions(n.KeyBy.Topic)
@@ -173,10 +173,10 @@ func (a *assembly) sink(s *plan.Sink) {
 		return // a replay must not repeat what the live run told other systems
 	}
 	policy := a.policy(s.Policy)
-	id := s.ID + "-out"
+	id := s.ID + ":out"
 	a.b.Process(id, []string{a.at[s.From]}, topology.ProcessOptions{Kind: "output",
 		New: outputStep(s, a.now), OnError: &policy})
-	a.b.Sink(s.ID+"-sink", id, a.topic(plan.OutputTopic(a.app, s)),
+	a.b.Sink(s.ID+":sink", id, a.topic(plan.OutputTopic(a.app, s)),
 		topology.SinkOptions{OnError: &policy})
 }
 

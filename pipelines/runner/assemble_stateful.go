@@ -15,7 +15,7 @@ import (
 // find them (expression.RowHeader).
 func (a *assembly) join(n *plan.Node, id, from string, policy *operator.ErrorPolicy) {
 	table := a.plan.Table(n.Join.Table)
-	store := table.ID + "-table"
+	store := table.ID + ":table"
 	if a.at[store] == "" {
 		a.at[store] = store
 		a.b.Table(store, table.Topic, topology.TableOptions{
@@ -103,7 +103,7 @@ func (a *assembly) aggregate(
 	}
 	all := id
 	if a.shadow != nil {
-		all += "-all"
+		all += ":all"
 	}
 	a.b.Process(all, []string{from}, topology.ProcessOptions{Kind: "aggregate", New: factory,
 		Stores: opts.Stores(), Late: opts.Late, OnError: policy})

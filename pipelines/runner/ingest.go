@@ -64,11 +64,13 @@ type ingest struct {
 	bytes       int
 	since       time.Time // of the oldest uncommitted batch
 
-	deadLettered atomic.Int64
+	trouble sampledLog
+	opened  atomic.Bool // the connector is ready
 
 	mu struct {
 		sync.Mutex
 		read     int64
+		dead     int64
 		position string
 		ended    bool
 		err      string
@@ -80,10 +82,14 @@ type ingest struct {
 type ingestPosition struct {
 	Source json.RawMessage `json:"source,omitempty"`
 	Count  int64           `json:"count"`
+	// Dead and Dropped of them were not written to the topic.
+	Dead    int64 `json:"dead,omitempty"`
+	Dropped int64 `json:"dropped,omitempty"`
 }
 
 func newIngest(opts ingestOptions) *ingest {
 	in := &ingest{opts: opts, byPartition: map[int32][]record.Record{}}
+	in.trouble.now = opts.Now
 	if opts.Key != nil {
 		in.view = newView(opts.Set, opts.Now)
 	}
@@ -124,6 +130,7 @@ func (in *ingest) transfer(ctx context.Context) error {
 			return fmt.Errorf("read the stored position: %w", err)
 		}
 	}
+	in.note(host.Position(in.position.Source).String())
 	source, err := in.opts.Plugin.Source(ctx, host.SourceOptions{
 		Part: in.opts.Part, Config: in.opts.Config, Task: in.opts.Pipeline + "/" + in.opts.ID,
 		Position: in.position.Source,
@@ -131,6 +138,7 @@ func (in *ingest) transfer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	in.opened.Store(true)
 	err = in.readAll(ctx, source)
 	return errors.Join(err, ignoreClosed(source.Close()))
 }
@@ -202,11 +210,16 @@ func (in *ingest) take(ctx context.Context, batch *host.SourceBatch) error {
 	if err := in.flush(ctx); err != nil {
 		return err
 	}
-	in.mu.Lock()
-	in.mu.read += int64(len(batch.Records))
-	in.mu.position = batch.Position.String()
-	in.mu.Unlock()
+	in.note(batch.Position.String())
 	return nil
+}
+
+// note shows how far the source was read.
+func (in *ingest) note(position string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.mu.read, in.mu.dead = in.position.Count, in.position.Dead
+	in.mu.position = position
 }
 
 // place gives a record its key and puts it into the lot of its partition.
@@ -254,13 +267,14 @@ func (in *ingest) fail(ctx context.Context, r *host.Record, bad error) error {
 	where := fmt.Sprintf("%s:%d", r.Topic, r.Offset)
 	switch in.opts.OnError.ActionFor(class) {
 	case operator.Drop:
-		in.opts.Logger.Warn("record dropped", "source", in.opts.ID, "where", where,
+		in.position.Dropped++
+		in.trouble.warn(in.opts.Logger, "record dropped", "source", in.opts.ID, "where", where,
 			"class", class, "error", bad)
 		return nil
 	case operator.Stop:
 		return fmt.Errorf("%s: %w (class %s)", where, bad, class)
 	}
-	in.opts.Logger.Warn("record dead-lettered", "source", in.opts.ID, "where", where,
+	in.trouble.warn(in.opts.Logger, "record dead-lettered", "source", in.opts.ID, "where", where,
 		"class", class, "error", bad)
 	raw := r.Record
 	letter := operator.DeadLetter{Topic: in.opts.OnError.DeadLetterTopic, Step: in.opts.ID,
@@ -268,7 +282,7 @@ func (in *ingest) fail(ctx context.Context, r *host.Record, bad error) error {
 	out := letter.Record(&operator.Record{Raw: &raw, From: &operator.Input{Topic: r.Topic}},
 		in.opts.Pipeline, in.opts.ConfigHash)
 	out.Timestamp = in.opts.Now().UnixMilli()
-	in.deadLettered.Add(1)
+	in.position.Dead++
 	return in.producer.Send(ctx, letter.Topic, 0, []record.Record{out})
 }
 

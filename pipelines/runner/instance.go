@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -23,6 +24,7 @@ type instance struct {
 	p      *prepared
 	app    string // the pipeline's name, which names all that belongs to this run alone
 	log    *slog.Logger
+	since  time.Time // when it was made, in UTC
 
 	mu struct {
 		sync.Mutex
@@ -36,11 +38,12 @@ type instance struct {
 var _ deploy.Instance = (*instance)(nil)
 
 func newInstance(r *Runner, p *prepared) *instance {
-	return &instance{runner: r, p: p, app: p.revision.Name, log: r.opts.LogFor(p.revision.Name)}
+	return &instance{runner: r, p: p, app: p.revision.Name, log: r.opts.LogFor(p.revision.Name),
+		since: r.opts.Now().UTC()}
 }
 
-// Run processes until ctx ends or everything bounded is done.
-func (in *instance) Run(ctx context.Context) error {
+// run makes the parts of the run and what they need, runs them and cleans up.
+func (in *instance) run(ctx context.Context) error {
 	cluster, err := in.runner.opts.Cluster()
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
@@ -214,7 +217,13 @@ func (in *instance) runAll(ctx context.Context, cluster client.Cluster) error {
 	for _, o := range in.mu.outputs {
 		group.Go(func() error { return o.run(groupCtx) })
 	}
+	reporting, stopReporting := context.WithCancel(groupCtx)
 	group.Go(func() error {
+		reportLate(reporting, in.mu.worker, in.log)
+		return nil
+	})
+	group.Go(func() error {
+		defer stopReporting()
 		if err := in.mu.worker.Run(groupCtx); err != nil || groupCtx.Err() != nil {
 			return err
 		}
@@ -226,6 +235,9 @@ func (in *instance) runAll(ctx context.Context, cluster client.Cluster) error {
 	}
 	return err
 }
+
+// Run processes until ctx ends or everything bounded is done.
+func (in *instance) Run(ctx context.Context) error { return classifyEnd(in.run(ctx)) }
 
 func (in *instance) endOutputs(ctx context.Context, cluster client.Cluster) error {
 	for _, o := range in.mu.outputs {

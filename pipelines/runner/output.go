@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millstream-io/millstream/core/record"
 	"github.com/millstream-io/millstream/plugins/host"
 	"github.com/millstream-io/millstream/streams/client"
 	"github.com/millstream-io/millstream/streams/operator"
@@ -38,12 +37,25 @@ type outputOptions struct {
 	Now                      func() time.Time
 }
 
+// commitOutputs is how often what a connector has acknowledged is committed. What it acknowledged
+// after the last commit comes again after a crash; exact connectors know it.
+const commitOutputs = 100 * time.Millisecond
+
 // output moves records from a topic to a sink connector.
 type output struct {
-	opts    outputOptions
-	written atomic.Int64
-	failed  atomic.Int64
+	opts outputOptions
+	// written counts records the connector took, those of earlier runs included; deadLettered is what
+	// went to the dead-letter topic instead.
+	written, deadLettered atomic.Int64
+	opened                atomic.Bool // the connector is ready
+	trouble               sampledLog
+	letters               *letters // nil without a dead-letter topic
+
+	// next is what follows the last record handed over, dirty that some of it is not committed.
 	next    map[client.TopicPartition]int64
+	ends    map[client.TopicPartition]int64 // of the log, as last seen
+	dirty   bool
+	changed time.Time // when it became dirty
 
 	mu struct {
 		sync.Mutex
@@ -51,11 +63,14 @@ type output struct {
 		lag  int64
 		err  string
 	}
-	stop chan struct{} // closed when ends are known
+	stop chan struct{} // closed when mu.ends are known
 }
 
 func newOutput(opts outputOptions) *output {
-	return &output{opts: opts, next: map[client.TopicPartition]int64{}, stop: make(chan struct{})}
+	o := &output{opts: opts, next: map[client.TopicPartition]int64{},
+		ends: map[client.TopicPartition]int64{}, stop: make(chan struct{})}
+	o.trouble.now = opts.Now
+	return o
 }
 
 // endAt tells where the topic ends: nothing will be written behind it.
@@ -87,18 +102,9 @@ func (o *output) transfer(ctx context.Context) error {
 		return err
 	}
 	defer consumer.Close()
-	committed, err := o.opts.Cluster.Admin().CommittedOffsets(ctx, o.opts.Group)
+	offsets, err := o.position(ctx, consumer)
 	if err != nil {
-		return fmt.Errorf("fetch committed offsets: %w", err)
-	}
-	var offsets []host.TopicOffset
-	for p := range o.opts.Partitions {
-		tp := client.TopicPartition{Topic: o.opts.Topic, Partition: p}
-		o.next[tp] = committed[tp]
-		consumer.Assign(tp, committed[tp])
-		if at, ok := committed[tp]; ok {
-			offsets = append(offsets, host.TopicOffset{Topic: tp.Topic, Partition: p, Offset: at})
-		}
+		return err
 	}
 	sink, err := o.opts.Plugin.Sink(ctx, host.SinkOptions{
 		Part: o.opts.Part, Config: o.opts.Config, Task: o.opts.Pipeline + "/" + o.opts.ID,
@@ -107,7 +113,43 @@ func (o *output) transfer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(o.pump(ctx, consumer, sink), ignoreClosed(sink.Close()))
+	o.opened.Store(true)
+	err = o.pump(ctx, consumer, sink)
+	if o.letters != nil {
+		o.letters.close()
+	}
+	return errors.Join(err, ignoreClosed(sink.Close()))
+}
+
+// position finds where the last run ended.
+func (o *output) position(
+	ctx context.Context, consumer client.Consumer,
+) ([]host.TopicOffset, error) {
+	committed, err := o.opts.Cluster.Admin().CommittedOffsets(ctx, o.opts.Group)
+	if err != nil {
+		return nil, fmt.Errorf("fetch committed offsets: %w", err)
+	}
+	var offsets []host.TopicOffset
+	taken := int64(0)
+	for p := range o.opts.Partitions {
+		tp := client.TopicPartition{Topic: o.opts.Topic, Partition: p}
+		o.next[tp] = committed[tp]
+		taken += committed[tp]
+		if at, ok := committed[tp]; ok {
+			offsets = append(offsets, host.TopicOffset{Topic: tp.Topic, Partition: p, Offset: at})
+		}
+	}
+	if topic := o.opts.OnError.DeadLetterTopic; topic != "" {
+		if o.letters, err = o.openLetters(ctx, consumer, topic); err != nil {
+			return nil, err
+		}
+		taken -= o.letters.before
+	}
+	o.written.Store(taken)
+	for tp, at := range o.next {
+		consumer.Assign(tp, at)
+	}
+	return offsets, nil
 }
 
 // pump polls, writes and commits until everything before the end is written.
@@ -129,19 +171,41 @@ func (o *output) pump(ctx context.Context, consumer client.Consumer, sink *host.
 		if open.Err() == nil {
 			pollCtx = open
 		}
-		runs, err := consumer.Poll(pollCtx)
-		if err != nil && open.Err() != nil && ctx.Err() == nil && pollCtx == open {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if err := o.write(ctx, sink, runs); err != nil {
+		if err := o.turn(ctx, pollCtx, consumer, sink); err != nil {
 			return err
 		}
 	}
-	return nil
+	return o.commit(ctx)
 }
+
+// turn polls once, and writes and commits what is due.
+func (o *output) turn(
+	ctx, pollCtx context.Context, consumer client.Consumer, sink *host.Sink,
+) error {
+	if o.dirty {
+		due, cancel := context.WithDeadline(pollCtx, o.changed.Add(commitOutputs))
+		defer cancel()
+		pollCtx = due
+	}
+	runs, err := consumer.Poll(pollCtx)
+	switch {
+	case err == nil:
+		err = o.write(ctx, sink, runs)
+	case ctx.Err() != nil: // told to stop: what is written is committed
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitLast)
+		defer cancel()
+		return errors.Join(err, o.commit(last))
+	case pollCtx.Err() != nil: // the end became known, or a commit is due
+		err = nil
+	}
+	if err == nil && o.dirty && time.Since(o.changed) >= commitOutputs {
+		err = o.commit(ctx)
+	}
+	return err
+}
+
+// commitLast bounds the commit of an output that is told to stop.
+const commitLast = 5 * time.Second
 
 func (o *output) done() bool {
 	o.mu.Lock()
@@ -159,98 +223,40 @@ func (o *output) done() bool {
 
 func (o *output) write(ctx context.Context, sink *host.Sink, runs []client.Fetched) error {
 	var batch []host.Record
-	lag := int64(0)
 	for _, run := range runs {
 		for i := range run.Records {
 			r := run.Records[i]
 			r.Headers = operator.VisibleHeaders(r.Headers)
 			batch = append(batch, host.Record{Record: r, Topic: run.Topic, Partition: run.Partition})
 		}
-		lag += run.End - run.Next
 	}
 	if err := o.deliver(ctx, sink, batch); err != nil {
 		return err
 	}
 	for _, run := range runs {
-		o.next[run.TopicPartition] = run.Next
+		o.next[run.TopicPartition], o.ends[run.TopicPartition] = run.Next, run.End
+	}
+	lag := int64(0)
+	for tp, end := range o.ends {
+		lag += max(0, end-o.next[tp])
 	}
 	o.mu.Lock()
 	o.mu.lag = lag
 	o.mu.Unlock()
+	if !o.dirty {
+		o.dirty, o.changed = true, time.Now()
+	}
+	return nil
+}
+
+// commit keeps what the connector has acknowledged.
+func (o *output) commit(ctx context.Context) error {
+	if !o.dirty {
+		return nil
+	}
 	if err := o.opts.Cluster.Admin().CommitOffsets(ctx, o.opts.Group, o.next); err != nil {
 		return fmt.Errorf("commit offsets: %w", err)
 	}
+	o.dirty = false
 	return nil
-}
-
-// deliver writes a batch; what the connector may yet take is tried again with growing waits.
-func (o *output) deliver(ctx context.Context, sink *host.Sink, batch []host.Record) error {
-	wait := o.opts.RetryFirst
-	for attempt := 1; len(batch) > 0; attempt++ {
-		refused, err := sink.Write(ctx, batch)
-		if err != nil {
-			return err
-		}
-		o.written.Add(int64(len(batch) - len(refused)))
-		var again []host.Record
-		for _, bad := range refused {
-			r := &batch[bad.Index]
-			if bad.Retryable && attempt <= o.opts.Retries {
-				again = append(again, *r)
-				continue
-			}
-			if err := o.fail(ctx, r, &bad, attempt); err != nil {
-				return err
-			}
-		}
-		if batch = again; len(batch) == 0 {
-			return nil
-		}
-		o.opts.Logger.Warn("sink refused records for now", "sink", o.opts.ID,
-			"records", len(batch), "wait", wait)
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return context.Cause(ctx)
-		}
-		wait = min(2*wait, o.opts.RetryLongest)
-	}
-	return nil
-}
-
-// fail deals with a record the connector will not take.
-func (o *output) fail(
-	ctx context.Context, r *host.Record, bad *host.RecordError, attempts int,
-) error {
-	o.failed.Add(1)
-	class := "sink_permanent"
-	if bad.Retryable {
-		class = "sink_transient"
-	}
-	where := fmt.Sprintf("%s-%d@%d", r.Topic, r.Partition, r.Offset)
-	switch o.opts.OnError.ActionFor(class) {
-	case operator.Drop:
-		o.opts.Logger.Warn("record dropped", "sink", o.opts.ID, "record", where, "error", bad)
-		return nil
-	case operator.Stop:
-		return fmt.Errorf("record %s: %w (class %s)", where, bad, class)
-	}
-	letter := operator.DeadLetter{Topic: o.opts.OnError.DeadLetterTopic, Step: o.opts.ID,
-		Class: class, Message: bad.Message, Attempts: attempts}
-	raw := r.Record
-	out := letter.Record(&operator.Record{Raw: &raw,
-		From: &operator.Input{Topic: r.Topic, Partition: r.Partition}},
-		o.opts.Pipeline, o.opts.ConfigHash)
-	producer, err := o.opts.Cluster.Producer()
-	if err != nil {
-		return err
-	}
-	defer producer.Close()
-	tp := client.TopicPartition{Topic: letter.Topic}
-	if _, err := producer.Send(ctx, tp, []record.Record{out}); err != nil {
-		return err
-	}
-	return producer.Flush(ctx)
 }

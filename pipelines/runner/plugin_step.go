@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/millstream-io/millstream/core/record"
 	"github.com/millstream-io/millstream/pipelines/plan"
@@ -109,7 +108,8 @@ func (s *pluginStep) take(
 			return ctx.Fail(rec, classPlugin, &operator.Error{
 				Class: failed.Class, Attempts: attempt, Err: failed})
 		}
-		if err := s.pause(attempt); err != nil {
+		wait := min(s.node.Policy.RetryFirst<<min(attempt-1, 20), s.node.Policy.RetryLongest)
+		if err := pause(s.owner.ctx, wait); err != nil {
 			return err
 		}
 		again, err := s.op.Process(s.owner.ctx, s.batch[i:i+1])
@@ -129,19 +129,6 @@ func (s *pluginStep) take(
 		out.Append(&r)
 	}
 	return nil
-}
-
-// pause waits before another try, twice as long each time.
-func (s *pluginStep) pause(attempt int) error {
-	wait := min(s.node.Policy.RetryFirst<<min(attempt-1, 20), s.node.Policy.RetryLongest)
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-s.owner.ctx.Done():
-		return context.Cause(s.owner.ctx)
-	}
 }
 
 func hostRecord(r *operator.Record) host.Record {

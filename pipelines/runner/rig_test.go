@@ -350,4 +350,3 @@ func misbehave(t *testing.T) string {
 	require.NoError(t, err)
 	return dir
 }
-

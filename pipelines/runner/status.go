@@ -5,29 +5,60 @@ import (
 	"github.com/millstream-io/millstream/streams/task"
 )
 
-// Status adds up what the parts of the run count.
+// Status adds up what the parts of the run count. Its State is Starting until they are there.
 func (in *instance) Status() deploy.Status {
 	in.mu.Lock()
 	worker, ingests, outputs, procs := in.mu.worker, in.mu.ingests, in.mu.outputs, in.mu.procs
 	in.mu.Unlock()
-	st := deploy.Status{Guarantees: map[string]string{}}
+	st := deploy.Status{Guarantees: map[string]string{}, State: deploy.Running, Since: in.since}
 	for _, s := range in.p.plan.Sinks {
 		st.Guarantees[s.ID] = s.Guarantee
 	}
 	if worker == nil {
+		st.State = deploy.Starting
 		return st
 	}
 	st.Restarts = procs.restarts()
-	tally := newTally(worker.Status())
+	now := worker.Status()
+	if !opened(now, ingests, outputs) {
+		st.State = deploy.Starting
+	}
+	tally := newTally(now)
 	in.sourceStatus(&st, tally, ingests)
 	in.stepStatus(&st, tally)
 	in.sinkStatus(&st, tally, outputs)
 	st.DeadLettered = tally.dead
 	st.Late = tally.late
 	for _, g := range ingests {
-		st.DeadLettered += g.deadLettered.Load()
+		g.mu.Lock()
+		st.DeadLettered += g.mu.dead
+		g.mu.Unlock()
+	}
+	for _, o := range outputs {
+		st.DeadLettered += o.deadLettered.Load()
 	}
 	return st
+}
+
+// opened tells whether every part of the run has begun: tasks have their state, and connectors are
+// open.
+func opened(w task.Status, ingests []*ingest, outputs []*output) bool {
+	for _, t := range w.Tasks {
+		if t.Inputs == nil {
+			return false
+		}
+	}
+	for _, g := range ingests {
+		if !g.opened.Load() {
+			return false
+		}
+	}
+	for _, o := range outputs {
+		if !o.opened.Load() {
+			return false
+		}
+	}
+	return true
 }
 
 // tally is the counters of all tasks, added up by step.
@@ -94,7 +125,7 @@ func (in *instance) sinkStatus(st *deploy.Status, t *tally, outputs []*output) {
 		byID[o.opts.ID] = o
 	}
 	for _, s := range in.p.plan.Sinks {
-		row := deploy.SinkStatus{ID: s.ID, Topic: s.Topic, Records: t.steps[s.ID+"-sink"].Out}
+		row := deploy.SinkStatus{ID: s.ID, Topic: s.Topic, Records: t.steps[s.ID+":sink"].Out}
 		st.RecordsOut += row.Records
 		if o := byID[s.ID]; o != nil {
 			row.Connector = s.Connector.Name

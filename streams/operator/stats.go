@@ -2,7 +2,8 @@ package operator
 
 import "sync/atomic"
 
-// Stats are the counters of one step of one task since it started. Any goroutine may read them.
+// Stats are the counters of one step of one task since its first record: they are kept in the
+// task's commits, so a restart goes on with those of the last commit. Any goroutine may read them.
 type Stats struct {
 	// In and Out count records entering and leaving; for a step with several outputs Out is
 	// their sum. For a sink Out counts records written.
@@ -22,3 +23,34 @@ type Stats struct {
 
 // LastLate returns the report of the latest late record, nil if there was none.
 func (s *Stats) LastLate() *LateReport { return s.lastLate.Load() }
+
+// Counts are Stats at one moment, as a snapshot keeps them.
+type Counts struct {
+	Step        string `json:"s"`
+	In          int64  `json:"i,omitempty"`
+	Out         int64  `json:"o,omitempty"`
+	Late        int64  `json:"l,omitempty"`
+	Errors      int64  `json:"e,omitempty"`
+	DeadLetters int64  `json:"d,omitempty"`
+	Dropped     int64  `json:"x,omitempty"`
+	Ignored     int64  `json:"g,omitempty"`
+	Duplicates  int64  `json:"r,omitempty"`
+}
+
+// Counts reads all counters.
+func (s *Stats) Counts(step string) Counts {
+	return Counts{step, s.In.Load(), s.Out.Load(), s.Late.Load(), s.Errors.Load(),
+		s.DeadLetters.Load(), s.Dropped.Load(), s.Ignored.Load(), s.Duplicates.Load()}
+}
+
+// Restore sets all counters.
+func (s *Stats) Restore(c Counts) {
+	s.In.Store(c.In)
+	s.Out.Store(c.Out)
+	s.Late.Store(c.Late)
+	s.Errors.Store(c.Errors)
+	s.DeadLetters.Store(c.DeadLetters)
+	s.Dropped.Store(c.Dropped)
+	s.Ignored.Store(c.Ignored)
+	s.Duplicates.Store(c.Duplicates)
+}

@@ -99,6 +99,8 @@ type Core struct {
 	nodes   []*nodeState
 	out     outputs
 	stats   []StepStats
+	// counts are the counters of the snapshot, until the steps are made.
+	counts []operator.Counts
 }
 
 // inputName finds an input.

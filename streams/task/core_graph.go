@@ -3,6 +3,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/millstream-io/millstream/streams/operator"
 	"github.com/millstream-io/millstream/streams/topology"
@@ -52,9 +53,16 @@ func (c *Core) makeSteps() error {
 	sub := c.opts.Sub
 	var faults []error
 	context := func(o operator.ContextOptions, kind string) *operator.Context {
+		id := o.Step
+		o.Step, _, _ = strings.Cut(id, ":") // a part of a step speaks for the step
 		o.Stores, o.Reporter, o.StreamTime = c.opts.Stores, &c.out, c.StreamTime()
 		o.Stats = &operator.Stats{}
-		c.stats = append(c.stats, StepStats{Step: o.Step, Kind: kind, Stats: o.Stats})
+		for _, counts := range c.counts {
+			if counts.Step == id {
+				o.Stats.Restore(counts)
+			}
+		}
+		c.stats = append(c.stats, StepStats{Step: id, Kind: kind, Stats: o.Stats})
 		for _, topic := range []string{o.OnError.DeadLetterTopic, o.Late.Topic} {
 			if topic != "" && c.partitionsOf(topic, 0) <= 0 {
 				faults = append(faults, fmt.Errorf("step %s writes to topic %q, "+

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/millstream-io/millstream/streams/operator"
 )
 
 // ErrSnapshot reports a snapshot that does not fit the task.
@@ -14,14 +16,15 @@ const snapshotVersion = 1
 
 // snapshot is what a restart needs beside the stores. Its JSON is kept in the commit record.
 type snapshot struct {
-	Version int             `json:"v"`
-	Writer  string          `json:"writer"`
-	Time    int64           `json:"s"`
-	Last    int64           `json:"last"` // last finite S
-	Events  int64           `json:"events"`
-	Seq     int64           `json:"seq"`
-	Inputs  []inputSnapshot `json:"inputs"`
-	Told    []toldSnapshot  `json:"told,omitempty"`
+	Version int               `json:"v"`
+	Writer  string            `json:"writer"`
+	Time    int64             `json:"s"`
+	Last    int64             `json:"last"` // last finite S
+	Events  int64             `json:"events"`
+	Seq     int64             `json:"seq"`
+	Inputs  []inputSnapshot   `json:"inputs"`
+	Told    []toldSnapshot    `json:"told,omitempty"`
+	Steps   []operator.Counts `json:"steps,omitempty"`
 }
 
 // inputSnapshot is one topic partition.
@@ -68,6 +71,11 @@ func (c *Core) Snapshot() []byte {
 	for i := range c.nodes {
 		if n := c.nodes[i]; n.spec.Sink != nil && n.spec.Sink.Repartition {
 			s.Told = append(s.Told, toldSnapshot{n.spec.Sink.Topic, n.told})
+		}
+	}
+	for _, x := range c.stats {
+		if counts := x.Counts(x.Step); counts != (operator.Counts{Step: x.Step}) {
+			s.Steps = append(s.Steps, counts)
 		}
 	}
 	b, err := json.Marshal(s)
@@ -131,6 +139,7 @@ func (c *Core) restore(b []byte) error {
 			}
 		}
 	}
+	c.counts = s.Steps
 	c.out.told = map[string]told{}
 	for _, t := range s.Told {
 		c.out.told[t.Topic] = t.told

@@ -6,7 +6,6 @@ import (
 
 // processor is what the loop drives: Core, or a small machine in the loop's own tests.
 type processor interface {
-	Writer() string
 	Inputs() []Input
 	Add(topic string, partition int32, recs []record.Record, next int64) error
 	TableReady(topic string, partition int32)
@@ -15,7 +14,6 @@ type processor interface {
 	Watermarks()
 	TakeOutputs(dst []Output) []Output
 	Paused(dst []Input) []Input
-	Buffered() (records int, bytes int64)
 	Snapshot() []byte
 	StreamTime() int64
 	Done() bool

@@ -197,33 +197,3 @@ func (t *Topology) InternalTopics() []InternalTopic {
 	}
 	return list
 }
-
-// OutputTopics returns the names of all topics the tasks write to that are not internal: sinks,
-// dead letters and late records, each once, in order of first use.
-func (t *Topology) OutputTopics() []string {
-	var list []string
-	seen := map[string]bool{"": true}
-	add := func(topic string) {
-		if !seen[topic] {
-			seen[topic] = true
-			list = append(list, topic)
-		}
-	}
-	for _, s := range t.Subs {
-		for i := range s.Sources {
-			add(s.Sources[i].OnError.DeadLetterTopic)
-		}
-		for i := range s.Tables {
-			add(s.Tables[i].OnError.DeadLetterTopic)
-		}
-		for i := range s.Nodes {
-			n := &s.Nodes[i]
-			if n.Sink != nil && !n.Sink.Repartition {
-				add(n.Sink.Topic)
-			}
-			add(n.OnError.DeadLetterTopic)
-			add(n.Late.Topic)
-		}
-	}
-	return list
-}

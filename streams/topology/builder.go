@@ -67,6 +67,9 @@ func NewBuilder(opts Options) *Builder {
 var (
 	validName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,100}$`)
 	validID   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,100}$`)
+	// validPart is the id of a part of a step, for whoever makes one step of several nodes. What
+	// fails in it is reported under the id before the colon. It names no topic.
+	validPart = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,100}(:[a-z-]{1,20})?$`)
 )
 
 func (b *Builder) fault(format string, args ...any) {
@@ -75,8 +78,12 @@ func (b *Builder) fault(format string, args ...any) {
 
 // add takes a node; a second one with the same id is a fault.
 func (b *Builder) add(d *draft) {
+	valid := validPart
+	if d.source != nil || d.keyBy != nil {
+		valid = validID
+	}
 	switch {
-	case !validID.MatchString(d.id):
+	case !valid.MatchString(d.id):
 		b.fault("%s %q: an id is 1-100 letters, digits, '_' or '-'", d.kind, d.id)
 	case b.byID[d.id] != nil:
 		b.fault("%s %q: the id is already used by a %s", d.kind, d.id, b.byID[d.id].kind)

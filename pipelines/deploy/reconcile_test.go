@@ -1,0 +1,196 @@
+package deploy_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/millstream-io/millstream/pipelines/deploy"
+)
+
+func TestRevisionReplacesTheOneThatRuns(t *testing.T) {
+	r := newRig(t)
+	stop := r.reconcile()
+	r.apply("p", "one")
+	r.await("p", deploy.Running, 1)
+	r.apply("p", "two")
+	st := r.await("p", deploy.Running, 2)
+	require.EqualValues(t, 3, st.RecordsIn)
+	require.Equal(t, "start one, end one, start two", r.launch.said(), "the old one drains first")
+	stop()
+	require.Equal(t, "start one, end one, start two, end two", r.launch.said())
+	reported, err := r.store.Statuses(r.ctx())
+	require.NoError(t, err)
+	require.Len(t, reported, 1)
+	require.Equal(t, deploy.Stopped, reported[0].State)
+	require.EqualValues(t, 3, reported[0].RecordsIn, "the counters stay")
+	require.False(t, reported[0].At.IsZero())
+}
+
+func TestBadRevisionIsRefusedWhileTheOldOneRuns(t *testing.T) {
+	for _, tc := range []struct{ text, why string }{
+		{"broken", "revision 2: does not compile"},
+		{"loses", "revision 2: state would be lost"},
+	} {
+		t.Run(tc.text, func(t *testing.T) {
+			r := newRig(t)
+			r.reconcile()
+			r.apply("p", "one")
+			r.await("p", deploy.Running, 1)
+			r.apply("p", tc.text)
+			st := r.find("p", func(st deploy.Status) bool { return st.Error != "" })
+			require.Equal(t, deploy.Running, st.State)
+			require.Equal(t, 1, st.Revision)
+			require.Equal(t, tc.why, st.Error)
+			require.Equal(t, "start one", r.launch.said())
+			r.apply("p", "three")
+			require.Empty(t, r.await("p", deploy.Running, 3).Error)
+		})
+	}
+}
+
+// TestRevisionThatDoesNotBeginGivesTheOldOneBack: what only shows at the start, such as state that
+// does not fit, must not leave the pipeline down.
+func TestRevisionThatDoesNotBeginGivesTheOldOneBack(t *testing.T) {
+	r := newRig(t)
+	r.reconcile()
+	r.apply("p", "one")
+	r.await("p", deploy.Running, 1)
+	r.apply("p", "stillborn")
+	st := r.find("p", func(st deploy.Status) bool { return st.Error != "" })
+	require.Equal(t, 1, st.Revision)
+	require.Equal(t, "revision 2: cannot begin", st.Error)
+	if st.State != deploy.Running {
+		st = r.await("p", deploy.Running, 1)
+		require.Equal(t, "revision 2: cannot begin", st.Error, "the reason stays")
+	}
+	require.Equal(t, "start one, end one, start stillborn, end stillborn, start one",
+		r.launch.said())
+}
+
+func TestFirstRevisionThatIsBadFails(t *testing.T) {
+	r := newRig(t)
+	r.reconcile()
+	r.apply("p", "broken")
+	require.Equal(t, "revision 1: does not compile", r.await("p", deploy.Failed, 1).Error)
+	r.apply("p", "stillborn")
+	require.Equal(t, "cannot begin", r.await("p", deploy.Failed, 2).Error)
+}
+
+func TestFailedPipelineIsStartedByAnOrder(t *testing.T) {
+	r := newRig(t)
+	r.reconcile()
+	r.apply("p", "one")
+	r.await("p", deploy.Running, 1)
+	r.launch.end("one") <- errors.New("a record cannot be processed")
+	st := r.await("p", deploy.Failed, 1)
+	require.Equal(t, "a record cannot be processed", st.Error)
+	require.EqualValues(t, 3, st.RecordsIn)
+	require.Equal(t, "start one, end one", r.launch.said(), "it is not tried again by itself")
+	_, err := r.store.SetWanted(r.ctx(), "p", deploy.WantRunning)
+	require.NoError(t, err)
+	require.Empty(t, r.await("p", deploy.Running, 1).Error)
+}
+
+func TestTemporaryTroubleIsTriedAgain(t *testing.T) {
+	r := newRig(t)
+	r.reconcile()
+	r.apply("p", "one")
+	for range 3 {
+		r.await("p", deploy.Running, 1)
+		r.launch.end("one") <- fmt.Errorf("%w: disk full", deploy.ErrTemporary)
+		require.Contains(t, r.await("p", deploy.Restarting, 1).Error, "disk full")
+	}
+	require.Empty(t, r.await("p", deploy.Running, 1).Error)
+}
+
+func TestStopAndStart(t *testing.T) {
+	r := newRig(t)
+	r.reconcile()
+	r.apply("p", "one")
+	r.await("p", deploy.Running, 1)
+	_, err := r.store.SetWanted(r.ctx(), "p", deploy.WantStopped)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, r.await("p", deploy.Stopped, 1).RecordsIn)
+	_, err = r.store.SetWanted(r.ctx(), "p", deploy.WantRunning)
+	require.NoError(t, err)
+	r.await("p", deploy.Running, 1)
+	require.NoError(t, r.store.Delete(r.ctx(), "p"))
+	r.await("p", deploy.Stopped, 1)
+	require.Eventually(t, func() bool {
+		reported, err := r.store.Statuses(r.ctx())
+		return err == nil && len(reported) == 0
+	}, patience, statusPoll, "a forgotten pipeline has no status")
+	require.Equal(t, "start one, end one, start one, end one", r.launch.said())
+}
+
+func TestRestartBringsUpWhatIsWanted(t *testing.T) {
+	r := newRig(t)
+	stop := r.reconcile()
+	r.apply("runs", "one")
+	r.apply("stopped", "two")
+	r.apply("done", "three")
+	r.await("runs", deploy.Running, 1)
+	r.await("stopped", deploy.Running, 1)
+	r.launch.end("three") <- nil
+	r.await("done", deploy.Done, 1)
+	_, err := r.store.SetWanted(r.ctx(), "stopped", deploy.WantStopped)
+	require.NoError(t, err)
+	r.await("stopped", deploy.Stopped, 1)
+	stop()
+
+	r.cluster.Restart()
+	r.launch = newLauncher()
+	r.reconcile()
+	r.await("runs", deploy.Running, 1)
+	r.await("done", deploy.Running, 1)
+	reported, err := r.store.Statuses(r.ctx())
+	require.NoError(t, err)
+	for _, st := range reported {
+		if st.Name == "stopped" {
+			require.Equal(t, deploy.Stopped, st.State)
+			require.EqualValues(t, 3, st.RecordsIn, "what it did is still known")
+		}
+	}
+	require.NotContains(t, r.launch.said(), "two")
+}
+
+// TestPipelinesDoNotWaitForEachOther: one revision cannot be read, another one takes long to build.
+func TestPipelinesDoNotWaitForEachOther(t *testing.T) {
+	r := newRig(t)
+	r.corrupt("unreadable")
+	hold := make(chan struct{})
+	r.launch.mu.hold["slow"] = hold
+	r.apply("slow", "slow")
+	r.apply("good", "one")
+	r.reconcile()
+	r.await("good", deploy.Running, 1)
+	require.Contains(t, r.find("unreadable", func(st deploy.Status) bool {
+		return st.State == deploy.Failed
+	}).Error, "cannot be read")
+	r.corrupt("later")
+	r.find("later", func(st deploy.Status) bool { return st.State == deploy.Failed })
+	r.apply("good", "two")
+	r.await("good", deploy.Running, 2)
+	close(hold)
+	r.await("slow", deploy.Running, 1)
+}
+
+// TestOvertakenRevisionIsNotStarted: the log may have an older number behind a newer one when two
+// writers hurry.
+func TestOvertakenRevisionIsNotStarted(t *testing.T) {
+	r := newRig(t)
+	first := r.apply("p", "one")
+	r.apply("p", "two")
+	r.reconcile()
+	r.await("p", deploy.Running, 2)
+	r.write(first)
+	r.apply("q", "three")
+	r.await("q", deploy.Running, 1)
+	now, err := r.store.Get(r.ctx(), "p")
+	require.NoError(t, err)
+	require.Equal(t, 2, now.Number)
+	require.NotContains(t, r.launch.said(), "one")
+}

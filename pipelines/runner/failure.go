@@ -1,0 +1,69 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/millstream-io/millstream/pipelines/deploy"
+	"github.com/millstream-io/millstream/pipelines/plan"
+	"github.com/millstream-io/millstream/streams/task"
+)
+
+// passing are causes that may pass by themselves: an unreachable broker, a full disk.
+var passing = []error{context.DeadlineExceeded, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO,
+	net.ErrClosed, kgo.ErrRecordTimeout, kgo.ErrRecordRetries, task.ErrStateFull}
+
+// classifyEnd marks an error that ended a run as temporary where trying again may help. A record that
+// cannot be processed, a plugin that gives up and a state that does not fit are not: the same would
+// happen again.
+func classifyEnd(err error) error {
+	if err == nil || !temporary(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", deploy.ErrTemporary, err)
+}
+
+func temporary(err error) bool {
+	for _, cause := range passing {
+		if errors.Is(err, cause) {
+			return true
+		}
+	}
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return true
+	}
+	if answer, ok := errors.AsType[*kerr.Error](err); ok {
+		return kerr.IsRetriable(answer)
+	}
+	return false
+}
+
+// Replaces implements deploy.Instance: a change that would lose what steps have stored is refused.
+func (in *instance) Replaces(running deploy.Instance) error {
+	old, ok := running.(*instance)
+	if !ok {
+		return nil
+	}
+	diff := plan.Diff(old.p.plan, in.p.plan)
+	if diff.Class != plan.StateReset {
+		return nil
+	}
+	var lost []string
+	for _, c := range diff.Changes {
+		if c.Class == plan.StateReset {
+			lost = append(lost, fmt.Sprintf("%s %s: %s", c.Part, c.ID, c.Why))
+		}
+	}
+	return fmt.Errorf("%w: %s; apply it as a pipeline of another name, which starts anew",
+		ErrLosesState, strings.Join(lost, "; "))
+}
+
+// ErrLosesState refuses a change after which what steps have stored could not be used.
+var ErrLosesState = errors.New("the change would lose state")
