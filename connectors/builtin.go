@@ -11,13 +11,3 @@ import (
 func Builtin() []sdk.Plugin {
 	return []sdk.Plugin{file.Plugin(), generate.Plugin(), stdout.Plugin()}
 }
-
-// Find returns the built-in connector of that name.
-func Find(name string) (sdk.Plugin, bool) {
-	for _, p := range Builtin() {
-		if p.Name == name {
-			return p, true
-		}
-	}
-	return sdk.Plugin{}, false
-}

@@ -71,9 +71,6 @@ func (i *Image) ClusterID() string { return i.clusterID }
 // Version returns the raft index of the last entry in the image.
 func (i *Image) Version() int64 { return i.version }
 
-// NodeID returns the id of the node whose image this is.
-func (i *Image) NodeID() int32 { return i.nodeID }
-
 // ControllerID returns the node that leads the controllers, as far as this node knows, or NoLeader.
 func (i *Image) ControllerID() int32 { return i.controllerID }
 
@@ -128,9 +125,6 @@ func (i *Image) TopicByID(id uuid.UUID) (*Topic, bool) {
 // BrokerConfig returns the dynamic settings of a broker, or of all brokers for ClusterDefault. The
 // map may be nil.
 func (i *Image) BrokerConfig(id int32) map[string]string { return i.brokerConfigs[id] }
-
-// Static returns the broker settings this node was started with.
-func (i *Image) Static() map[string]string { return i.static }
 
 func compareName(t *Topic, name string) int { return strings.Compare(t.Name, name) }
 

@@ -40,7 +40,6 @@ func TestImageFindsWhatWasApplied(t *testing.T) {
 	img := sample(t)
 	require.Equal(t, "c", img.ClusterID())
 	require.Equal(t, int64(1), img.Version())
-	require.Equal(t, int32(1), img.NodeID())
 	require.Equal(t, metadata.NoLeader, img.ControllerID())
 	require.Equal(t, int32(2), img.WithController(2).ControllerID())
 	require.Equal(t, metadata.NoLeader, img.ControllerID())

@@ -110,11 +110,6 @@ func (p *Partition) serving() error {
 	return err
 }
 
-// Partitions returns all partitions this node has a log of, led here or not, in no order.
-func (m *Manager) Partitions() []*Partition {
-	return slices.Collect(maps.Values(m.table.Load().byName))
-}
-
 // Apply follows the metadata to image. When it returns, the partitions this node leads are served.
 // Deleted topics' logs are deleted; logs that the metadata never mentioned are left alone, see
 // QuarantineStrays. A log that cannot be opened does not keep the others: the errors are joined,

@@ -82,9 +82,6 @@ func (p *Partition) leave() {
 // TopicPartition returns the partition's name.
 func (p *Partition) TopicPartition() storage.TopicPartition { return p.tp }
 
-// TopicID returns the id of the topic's incarnation.
-func (p *Partition) TopicID() uuid.UUID { return p.topicID }
-
 // Log returns the log, for descriptions. Writing goes through Append.
 func (p *Partition) Log() *storage.Log { return p.log }
 

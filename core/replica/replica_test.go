@@ -131,7 +131,7 @@ func TestApplyCreatesConfiguresAndDeletes(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnknownPartition)
 	c.create("orders", topicA, 3)
 	p := c.partition()
-	require.Equal(t, topicA, p.TopicID())
+	require.Equal(t, topicA, p.topicID)
 	require.Len(t, c.dir.Logs(), 3)
 	byID, err := c.manager.PartitionByID(topicA, 0)
 	require.NoError(t, err)

@@ -114,9 +114,6 @@ func (g *Group) State() State { return g.state }
 // ProtocolType is what kind of members the group has or had, "" if it never had any.
 func (g *Group) ProtocolType() string { return g.protocolType }
 
-// Size is the number of members.
-func (g *Group) Size() int { return len(g.members) }
-
 // EmptySinceMS is when the group became empty, in ms; false if it is not, or the time is not known.
 func (g *Group) EmptySinceMS() (int64, bool) {
 	return g.sinceMS, g.state == Empty && g.sinceMS >= 0

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/millstream-io/millstream/core/coordinator"
-	"github.com/millstream-io/millstream/core/group/offsets"
 )
 
 // Sync handles SyncGroup. The answer may come with a later call.
@@ -196,6 +195,3 @@ func (g *Group) CheckCommit(now time.Time, memberID string, instance *string,
 	g.touch(now, memberID)
 	return coordinator.CodeNone
 }
-
-// Record is the group as it would be written now.
-func (g *Group) Record() *offsets.GroupMetadata { return g.metadata() }
