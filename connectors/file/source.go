@@ -270,7 +270,7 @@ func (s *source) emit(out *sdk.Out[Position], l line, number int64, value []byte
 	}
 	r.SetHeader(HeaderFile, []byte(s.config.Path))
 	r.SetHeader(HeaderLine, strconv.AppendInt(nil, number, 10))
-	out.Fail(r, "decode", fmt.Errorf("%s:%d: %w", s.config.Path, number, bad))
+	out.Fail(r, sdk.ClassDecode, fmt.Errorf("%s:%d: %w", s.config.Path, number, bad))
 	r.DeleteHeader(HeaderFile)
 	r.DeleteHeader(HeaderLine)
 }

@@ -48,8 +48,12 @@ type Out[P any] struct {
 // Add appends a record; it may be reused afterwards.
 func (o *Out[P]) Add(r *Record) { o.enc.Append(&r.r) }
 
+// ClassDecode is the class of a record that a source could not decode.
+const ClassDecode = pluginpb.ClassDecode
+
 // Fail appends a record that could not be decoded, its original bytes as value. The pipeline
-// decides what happens to it. class is a short name, "decode" as a rule.
+// decides what happens to it, by class: ClassDecode as a rule, else a short name of the plugin's
+// own.
 func (o *Out[P]) Fail(r *Record, class string, err error) {
 	o.errs = append(o.errs, &pluginpb.RecordError{
 		Index: uint32(o.enc.Count()), Class: class, Message: err.Error(),

@@ -142,7 +142,7 @@ func (s *counter) Read(_ sdk.Ctx, out *sdk.Out[int64]) error {
 		r := sdk.NewRecord(nil, strconv.AppendInt(nil, s.next, 10))
 		r.SetOrigin("count", s.next)
 		if s.next%50 == 49 {
-			out.Fail(r, "decode", errors.New("ends in 49"))
+			out.Fail(r, sdk.ClassDecode, errors.New("ends in 49"))
 		} else {
 			out.Add(r)
 		}
