@@ -22,8 +22,9 @@ type devScreen struct {
 		file    *pipelineFile // nil without a pipeline
 		started time.Time     // when it began
 		bar     *output.Progress
-		ended   bool // the bar has done its work
-		advised bool // what to do next was said
+		in      int64 // records read when it ended the last time
+		ended   bool  // the bar has done its work
+		advised bool  // what to do next was said
 	}
 }
 
@@ -38,7 +39,7 @@ func (s *devScreen) use(file *pipelineFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.file.revision.Name != file.revision.Name {
-		s.mu.advised = false
+		s.mu.advised, s.mu.in = false, 0
 	}
 	s.mu.file, s.mu.started = file, time.Now()
 }
@@ -178,7 +179,7 @@ func (s *devScreen) ended(n *node, st deploy.Status, unseen int64) {
 		s.note("look     millstream pipeline logs %s%s", st.Name, at)
 		return
 	}
-	if st.RecordsIn == 0 && st.RecordsOut == 0 {
+	if s.sameAsBefore(st) {
 		s.note("done     no new records; all there are were processed before")
 	} else {
 		s.note("done     %d records in, %d out, %d late, %d dead-lettered in %.1f s", st.RecordsIn,
@@ -188,6 +189,15 @@ func (s *devScreen) ended(n *node, st deploy.Status, unseen int64) {
 		s.note("why      millstream consume %s --from -5 -o json%s   see ms-dlq-error", dlq, at)
 	}
 	s.advise(st.Name, at)
+}
+
+// sameAsBefore tells whether nothing was read since the pipeline ended the last time.
+func (s *devScreen) sameAsBefore(st deploy.Status) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.mu.in
+	s.mu.in = st.RecordsIn
+	return before == st.RecordsIn
 }
 
 func (s *devScreen) elapsed() time.Duration {

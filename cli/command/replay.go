@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -306,13 +307,21 @@ func (a *app) printVerify(report replay.Report) error {
 }
 
 func verifyText(b *strings.Builder, report replay.Report) {
+	wide := 0
 	for _, o := range report.Outputs {
-		verdict := "equal"
+		wide = max(wide, len(o.Live)+len(o.Shadow)+len(" != "))
+	}
+	for _, o := range report.Outputs {
+		verdict, pair := "equal", o.Live+" = "+o.Shadow
+		counts := fmt.Sprintf("%d compared", o.Compared)
 		if !o.Equal {
-			verdict = "DIFFERENT"
+			verdict, pair = "DIFFERENT", o.Live+" != "+o.Shadow
+			counts = fmt.Sprintf("%d live, %d replayed", o.LiveRecords, o.ShadowRecords)
 		}
-		fmt.Fprintf(b, "%-9s  %s = %s  %d compared, %d live records before the range, %d after\n",
-			verdict, o.Live, o.Shadow, o.Compared, o.Before, o.After)
+		if o.Before+o.After > 0 {
+			counts += fmt.Sprintf("; outside the range %d before, %d after", o.Before, o.After)
+		}
+		fmt.Fprintf(b, "%-9s  %-*s   %s\n", verdict, wide, pair, counts)
 	}
 	d := report.FirstDifference
 	if d == nil {
@@ -324,8 +333,8 @@ func verifyText(b *strings.Builder, report replay.Report) {
 		sample *replay.Sample
 	}{{d.Live, d.LiveAt}, {d.Shadow, d.ShadowAt}} {
 		if side.sample != nil {
-			fmt.Fprintf(b, "  %s@%d  ts %d  key %s\n    %s\n", side.name, side.sample.Offset,
-				side.sample.Timestamp, readable([]byte(side.sample.Key)),
+			fmt.Fprintf(b, "  %s@%d  %s  key %s\n    %s\n", side.name, side.sample.Offset,
+				time.UnixMilli(side.sample.Timestamp).UTC().Format(time.RFC3339Nano), readable([]byte(side.sample.Key)),
 				readable([]byte(side.sample.Value)))
 		}
 	}
