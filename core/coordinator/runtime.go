@@ -64,21 +64,21 @@ func New(opts Options) *Runtime {
 
 // Lead makes this node answer for a shard from leaderEpoch on: it starts loading and returns. A
 // call with the epoch that is already led changes nothing; a higher one loads anew.
-func (r *Runtime) Lead(n int32, leaderEpoch int32) {
+func (r *Runtime) Lead(partition, leaderEpoch int32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.mu.closed {
 		return
 	}
-	old := r.mu.shards[n]
+	old := r.mu.shards[partition]
 	if old != nil {
 		if leaderEpoch <= old.epoch {
 			return
 		}
 		old.stop()
 	}
-	s := newShard(r, n, leaderEpoch)
-	r.mu.shards[n] = s
+	s := newShard(r, partition, leaderEpoch)
+	r.mu.shards[partition] = s
 	r.wg.Go(func() {
 		if old != nil {
 			<-old.ended
@@ -89,10 +89,10 @@ func (r *Runtime) Lead(n int32, leaderEpoch int32) {
 
 // Resign ends this node's leadership of a shard: whatever waits there is answered with
 // NOT_COORDINATOR, soon after Resign has returned.
-func (r *Runtime) Resign(n int32) {
+func (r *Runtime) Resign(partition int32) {
 	r.mu.Lock()
-	s := r.mu.shards[n]
-	delete(r.mu.shards, n)
+	s := r.mu.shards[partition]
+	delete(r.mu.shards, partition)
 	r.mu.Unlock()
 	if s != nil {
 		s.stop()
@@ -104,8 +104,8 @@ func (r *Runtime) Leading() map[int32]int32 {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	m := make(map[int32]int32, len(r.mu.shards))
-	for n, s := range r.mu.shards {
-		m[n] = s.epoch
+	for partition, s := range r.mu.shards {
+		m[partition] = s.epoch
 	}
 	return m
 }
@@ -114,9 +114,9 @@ func (r *Runtime) Leading() map[int32]int32 {
 // CodeNone; or with nil and NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS or
 // COORDINATOR_NOT_AVAILABLE. It runs on the shard's goroutine, or before Submit returns, and must
 // not block.
-func (r *Runtime) Submit(n int32, in any, done func(out any, code ErrorCode)) {
+func (r *Runtime) Submit(partition int32, in any, done func(out any, code ErrorCode)) {
 	r.mu.RLock()
-	s := r.mu.shards[n]
+	s := r.mu.shards[partition]
 	r.mu.RUnlock()
 	if s == nil {
 		done(nil, CodeNotCoordinator)
@@ -128,9 +128,9 @@ func (r *Runtime) Submit(n int32, in any, done func(out any, code ErrorCode)) {
 }
 
 // Ready says whether a shard is led and loaded: inputs to it are being handled.
-func (r *Runtime) Ready(n int32) bool {
+func (r *Runtime) Ready(partition int32) bool {
 	r.mu.RLock()
-	s := r.mu.shards[n]
+	s := r.mu.shards[partition]
 	r.mu.RUnlock()
 	return s != nil && s.phase() == phaseActive
 }
@@ -139,9 +139,9 @@ func (r *Runtime) Ready(n int32) bool {
 func (r *Runtime) Close() {
 	r.mu.Lock()
 	r.mu.closed = true
-	for n, s := range r.mu.shards {
+	for partition, s := range r.mu.shards {
 		s.stop()
-		delete(r.mu.shards, n)
+		delete(r.mu.shards, partition)
 	}
 	r.mu.Unlock()
 	r.cancel()

@@ -43,13 +43,13 @@ type call struct {
 
 // shard is one machine, its queue and its goroutine.
 type shard struct {
-	rt     *Runtime
-	n      int32 // partition of the log
-	epoch  int32 // leader epoch in which it answers
-	logger *slog.Logger
-	ctx    context.Context
-	cancel context.CancelFunc
-	ended  chan struct{} // closed when run has returned
+	rt        *Runtime
+	partition int32 // of the log
+	epoch     int32 // leader epoch in which it answers
+	logger    *slog.Logger
+	ctx       context.Context
+	cancel    context.CancelFunc
+	ended     chan struct{} // closed when run has returned
 
 	wake chan struct{} // capacity 1: the queue is not empty
 	mu   struct {
@@ -73,10 +73,10 @@ type batch struct {
 	steps   []Step
 }
 
-func newShard(r *Runtime, n, epoch int32) *shard {
+func newShard(r *Runtime, partition, epoch int32) *shard {
 	s := &shard{
-		rt: r, n: n, epoch: epoch,
-		logger:  r.opts.Logger.With("shard", n, "leaderEpoch", epoch),
+		rt: r, partition: partition, epoch: epoch,
+		logger:  r.opts.Logger.With("shard", partition, "leader_epoch", epoch),
 		ended:   make(chan struct{}),
 		wake:    make(chan struct{}, 1),
 		waiting: make(map[Ticket]func(any, ErrorCode)),
@@ -154,7 +154,7 @@ func (s *shard) run() {
 		}
 		if err != nil {
 			s.setPhase(phaseFailed)
-			s.logger.Error("load coordinator shard", "error", err, "retryIn", retry)
+			s.logger.Error("load coordinator shard", "error", err, "retry_in", retry)
 			s.pause(retry)
 			retry = min(retry*2, lastLoadRetry)
 			continue
@@ -183,8 +183,8 @@ func (s *shard) pause(d time.Duration) {
 
 // load makes a new machine and replays the log into it.
 func (s *shard) load() (records int, err error) {
-	m := s.rt.opts.NewMachine(s.n)
-	err = s.rt.opts.Log.Replay(s.ctx, s.n, func(rec record.Record) error {
+	m := s.rt.opts.NewMachine(s.partition)
+	err = s.rt.opts.Log.Replay(s.ctx, s.partition, func(rec record.Record) error {
 		records++
 		if err := m.Replay(rec); err != nil {
 			return fmt.Errorf("replay record at offset %d: %w", rec.Offset, err)
@@ -330,14 +330,14 @@ func (s *shard) flush(now time.Time) bool {
 // append writes recs in the shard's epoch, and in no other.
 func (s *shard) append(recs []record.Record) error {
 	log := s.rt.opts.Log
-	if log.LeaderEpoch(s.n) != s.epoch {
+	if log.LeaderEpoch(s.partition) != s.epoch {
 		return ErrNotLeader
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.rt.opts.AppendTimeout)
 	defer cancel()
 	err := s.appendParts(ctx, recs)
 	switch {
-	case err == nil && log.LeaderEpoch(s.n) != s.epoch:
+	case err == nil && log.LeaderEpoch(s.partition) != s.epoch:
 		return fmt.Errorf("%w: leader epoch changed during the append", ErrUnknownOutcome)
 	case errors.Is(err, ErrUnknownOutcome):
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
@@ -357,7 +357,7 @@ func (s *shard) appendParts(ctx context.Context, recs []record.Record) error {
 				break
 			}
 		}
-		if _, err := s.rt.opts.Log.Append(ctx, s.n, recs[written:end]); err != nil {
+		if _, err := s.rt.opts.Log.Append(ctx, s.partition, recs[written:end]); err != nil {
 			if written > 0 {
 				err = fmt.Errorf("%w: a part of the step is in the log: %w", ErrUnknownOutcome, err)
 			}

@@ -65,11 +65,6 @@ func (c *Coordinator) PartitionFor(groupID string) int32 {
 	return partitionFor(groupID, c.partitions.Load())
 }
 
-// Ready says whether the shard of a group is led by this node and loaded.
-func (c *Coordinator) Ready(groupID string) bool {
-	return c.runtime.Ready(c.PartitionFor(groupID))
-}
-
 // partitionFor is Kafka's: the absolute value of Java's String.hashCode, modulo partitions.
 func partitionFor(groupID string, partitions int32) int32 {
 	var h int32

@@ -77,7 +77,7 @@ type logOwner interface {
 
 type listener struct{ fn func() }
 
-// newLog returns a log without segments; openLog and createLog fill it.
+// newLog returns a log without segments; open finds or makes them.
 func newLog(owner logOwner, fsys vfs.FS, path string, tp TopicPartition, c Config) *Log {
 	l := &Log{tp: tp, fsys: fsys, owner: owner, logger: slog.New(slog.DiscardHandler),
 		syncToken: make(chan struct{}, 1)}

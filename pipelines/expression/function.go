@@ -338,7 +338,7 @@ func toPairs(args ...any) (any, error) {
 	return out, err
 }
 
-// builtinNames are expr's functions and ours, for a did-you-mean.
+// functionNames are expr's functions and ours, for a did-you-mean.
 func functionNames() []string {
 	out := strings.Fields(`all none any one filter map find findIndex findLast findLastIndex count
 		sum groupBy countBy sortBy reduce len type abs ceil floor round int float string trim

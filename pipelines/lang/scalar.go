@@ -262,7 +262,7 @@ func (d *decoder) size(v *Bytes, n *node, text string) bool {
 	return true
 }
 
-// schemaPatterns are the JSON Schemas of the scalar syntaxes; ${…} may stand for any of them.
+// schema is the JSON Schema of the syntax; ${…} may stand for any of them.
 func (s *Scalar[T]) schema(_ *schemaGen, f *field) map[string]any {
 	pattern := func(p string) map[string]any {
 		return map[string]any{"type": "string", "pattern": p}

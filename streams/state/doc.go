@@ -8,7 +8,7 @@
 //	            changelog acknowledged
 //	task     -> DB.Commit(now, Meta)         L0 becomes L1 (committed, dirty)
 //	            DB.Flush, when due           one bbolt transaction: L1 rows and Meta
-//	restart  -> Open, then DB.Apply + Commit rows of the changelog from Meta.ChangelogNext on
+//	restart  -> Open, then DB.Apply + Commit rows of the changelog from Meta.Next on
 //
 // One map per bucket holds the three memory tiers: a row knows its committed value (L1 or a clean
 // cache of the file) and its uncommitted one (L0). Commit swaps the two buffers, so that a counter
@@ -18,7 +18,7 @@
 //
 //   - The file never holds an uncommitted row: only Flush writes it, and only when L0 is empty.
 //   - Rows and Meta change in one bbolt transaction, so the file always equals the changelog
-//     prefix [0, Meta.ChangelogNext) with each key at its last value.
+//     prefix [0, Meta.Next) with each key at its last value.
 //   - A file written for another task, format, topology or changelog is refused, never wiped.
 //   - A file that was open when the machine lost power is not trusted: bbolt runs without fsync
 //     (the changelog is the durability), so its pages may be torn. It is put aside and the task
