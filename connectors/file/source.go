@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -178,7 +179,7 @@ func (s *source) header() error {
 	if err != nil {
 		return fmt.Errorf("header row: %w", err)
 	}
-	if s.columns, err = newColumns(bytesClone(fields), s.config.Types); err != nil {
+	if s.columns, err = newColumns(slices.Clone(fields), s.config.Types); err != nil {
 		return err
 	}
 	s.advance(n)
@@ -187,8 +188,6 @@ func (s *source) header() error {
 	}
 	return nil
 }
-
-func bytesClone(fields []string) []string { return append([]string(nil), fields...) }
 
 // advance counts lines as read.
 func (s *source) advance(read []line) {

@@ -15,10 +15,10 @@ type BuilderOptions struct {
 	Idempotent    bool  // the three fields below count; else they are written as "none"
 	ProducerID    int64
 	ProducerEpoch int16
-	BaseSequence  int32
+	BaseSequence  int32 // of the first record
 	Transactional bool
-	Control       bool
-	TimestampType TimestampType
+	Control       bool          // the record is a marker, see ControlBatch
+	TimestampType TimestampType // LogAppendTime marks the batch; readers then take its MaxTimestamp
 }
 
 // Builder encodes records into one batch. Offsets are consecutive from BaseOffset. It is reused by

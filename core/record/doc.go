@@ -44,6 +44,6 @@
 //
 // # Goroutines
 //
-// None. Values are for one goroutine at a time; the pools of compressors are safe for all. Scan waits
-// while GOMAXPROCS others decompress.
+// None. Values are for one goroutine at a time; the pools of compressors are safe for all. Scan
+// waits while GOMAXPROCS others decompress.
 package record

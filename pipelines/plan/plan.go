@@ -309,8 +309,8 @@ const (
 	DeterminismD Determinism = "D"
 )
 
-// StreamID is the id under which the streams layer runs the node: that layer's ids have no dots, which
-// the ids of implicit nodes have.
+// StreamID is the id under which the streams layer runs the node: that layer's ids have no dots,
+// which the ids of implicit nodes have.
 func (n *Node) StreamID() string { return strings.ReplaceAll(n.ID, ".", "-") }
 
 // UserID is the id of the step in the file: an implicit key_by belongs to the step it is for.

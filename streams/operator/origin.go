@@ -30,7 +30,7 @@ type Origin struct {
 	Topic     string // "" when the record is the result of an aggregate
 	Partition int32  // -1 then
 	Offset    int64  // -1 then
-	Timestamp int64
+	Timestamp int64  // event time, ms since 1970-01-01 UTC
 	Key       []byte
 	Value     []byte
 	Headers   []record.Header
