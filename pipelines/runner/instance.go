@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -130,17 +131,12 @@ func (in *instance) bounds(
 		case in.replay():
 		case s.Connector != nil:
 			opts.Filling = append(opts.Filling, s.Topic)
-		case s.Start.Latest:
-			ends, err := partitionRanges(ctx, cluster, s.Topic, made.partitions[s.Topic])
+		case s.Start.Latest, s.Start.HasTimestamp:
+			from, err := startOf(ctx, cluster, s, made.partitions[s.Topic])
 			if err != nil {
-				return err
+				return fmt.Errorf("source %s: find where to start: %w", s.ID, err)
 			}
-			for tp, r := range ends {
-				opts.From[tp] = r.End
-			}
-		case s.Start.HasTimestamp:
-			return fmt.Errorf("source %s: start: {timestamp: …} is not supported yet; "+
-				"use earliest or latest, or a replay from a time", s.ID)
+			maps.Copy(opts.From, from)
 		}
 	}
 	if replay := in.p.revision.Replay; replay != nil {
@@ -155,14 +151,34 @@ func (in *instance) bounds(
 	return nil
 }
 
+// startOf finds where a first run begins that does not begin at the start.
+func startOf(
+	ctx context.Context, cluster client.Cluster, s *plan.Source, partitions int32,
+) (map[client.TopicPartition]int64, error) {
+	tps := partitionsOf(s.Topic, partitions)
+	if s.Start.HasTimestamp {
+		return cluster.Admin().OffsetsAt(ctx, s.Start.Timestamp, tps...)
+	}
+	ranges, err := cluster.Admin().Ranges(ctx, tps...)
+	from := map[client.TopicPartition]int64{}
+	for tp, r := range ranges {
+		from[tp] = r.End
+	}
+	return from, err
+}
+
+func partitionsOf(topic string, partitions int32) []client.TopicPartition {
+	tps := make([]client.TopicPartition, partitions)
+	for p := range tps {
+		tps[p] = client.TopicPartition{Topic: topic, Partition: int32(p)}
+	}
+	return tps
+}
+
 func partitionRanges(
 	ctx context.Context, cluster client.Cluster, topic string, partitions int32,
 ) (map[client.TopicPartition]client.Range, error) {
-	var tps []client.TopicPartition
-	for p := range partitions {
-		tps = append(tps, client.TopicPartition{Topic: topic, Partition: p})
-	}
-	return cluster.Admin().Ranges(ctx, tps...)
+	return cluster.Admin().Ranges(ctx, partitionsOf(topic, partitions)...)
 }
 
 func (in *instance) makeIngests(

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -349,4 +350,16 @@ func misbehave(t *testing.T) string {
 	dir, err := filepath.Abs("testdata/misbehave")
 	require.NoError(t, err)
 	return dir
+}
+
+func mustInt(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return n
+}
+
+// counters are those parts of a status that only records move.
+func counters(st deploy.Status) []int64 {
+	return []int64{st.RecordsIn, st.RecordsOut, st.Late, st.DeadLettered, st.Lag}
 }

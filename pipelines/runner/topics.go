@@ -69,9 +69,11 @@ func (t *topics) inputs(replay bool) []client.TopicSpec {
 	var specs []client.TopicSpec
 	for _, s := range t.plan.Sources {
 		spec := client.TopicSpec{Name: s.Topic, Partitions: t.wanted(s.Topic),
-			Configs: map[string]string{"retention.ms": keepForEver}}
+			Configs: map[string]string{"retention.ms": keepForEver,
+				"max.message.bytes": client.LargeRecords}}
 		if t.compacted(s.Topic) {
-			spec.Configs = map[string]string{"cleanup.policy": "compact"}
+			spec.Configs = map[string]string{"cleanup.policy": "compact",
+				"max.message.bytes": client.LargeRecords}
 		}
 		if s.Connector == nil || replay {
 			spec.Partitions = 0
@@ -135,7 +137,8 @@ func (t *topics) outputs(replay bool) []client.TopicSpec {
 			n = live
 		}
 		specs = append(specs, client.TopicSpec{Name: t.rename(name), Partitions: n,
-			Configs: map[string]string{"retention.ms": keepForEver}})
+			Configs: map[string]string{"retention.ms": keepForEver,
+				"max.message.bytes": client.LargeRecords}})
 	}
 	if !replay && t.plan.FilledByConnectors() {
 		specs = append(specs, task.CommitTopic(plan.PositionTopic(t.app), 1))

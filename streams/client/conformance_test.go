@@ -45,6 +45,8 @@ func TestConformance(t *testing.T) {
 		"pause":                               conformPause,
 		"two producers":                       conformProducers,
 		"produce errors are told":             conformProduceErrors,
+		"large records keep their place":      conformLarge,
+		"offsets of times":                    conformOffsetsAt,
 		"topics":                              conformTopics,
 		"delete records":                      conformDelete,
 		"group offsets":                       conformGroup,
@@ -358,4 +360,59 @@ func conformClosed(t *testing.T, c client.Cluster) {
 	cancel()
 	_, err = cons.Poll(ctx)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// conformLarge: records that need a batch of their own stay between those sent before and after.
+func conformLarge(t *testing.T, c client.Cluster) {
+	ctx := ctxOf(t)
+	require.NoError(t, c.Admin().CreateTopics(ctx, client.TopicSpec{Name: "large", Partitions: 1,
+		Configs: map[string]string{"max.message.bytes": client.LargeRecords}}))
+	p, err := c.Producer()
+	require.NoError(t, err)
+	defer p.Close()
+	sizes := []int{1, 2, 3 << 20, 4, 1 << 20, 2 << 20, 7, 8}
+	var sent []record.Record
+	for _, n := range sizes {
+		sent = append(sent, record.Record{Timestamp: 1, Value: make([]byte, n)})
+	}
+	n, err := p.Send(ctx, at("large", 0), sent)
+	require.NoError(t, err)
+	require.Equal(t, len(sizes), n)
+	require.NoError(t, p.Flush(ctx))
+	require.EqualValues(t, len(sizes), p.Acked(at("large", 0)))
+	consumer, err := c.Consumer()
+	require.NoError(t, err)
+	defer consumer.Close()
+	var got []int
+	require.NoError(t, client.ReadRange(ctx, consumer, at("large", 0), 0, int64(len(sizes)),
+		func(records []record.Record) error {
+			for _, r := range records {
+				got = append(got, len(r.Value))
+			}
+			return nil
+		}))
+	require.Equal(t, sizes, got)
+}
+
+// conformOffsetsAt: the first record at or after a time, as Kafka's ListOffsets has it; the end when
+// there is none.
+func conformOffsetsAt(t *testing.T, c client.Cluster) {
+	ctx := ctxOf(t)
+	create(t, c, "times", 2)
+	p, err := c.Producer()
+	require.NoError(t, err)
+	defer p.Close()
+	for _, ms := range []int64{100, 200, 300} {
+		_, err := p.Send(ctx, at("times", 0), []record.Record{{Timestamp: ms, Value: []byte("x")}})
+		require.NoError(t, err)
+	}
+	require.NoError(t, p.Flush(ctx))
+	for ms, want := range map[int64]int64{50: 0, 100: 0, 101: 1, 300: 2, 301: 3} {
+		got, err := c.Admin().OffsetsAt(ctx, ms, at("times", 0), at("times", 1))
+		require.NoError(t, err)
+		require.Equal(t, map[client.TopicPartition]int64{at("times", 0): want, at("times", 1): 0},
+			got, "at %d ms", ms)
+	}
+	_, err = c.Admin().OffsetsAt(ctx, 1, at("nowhere", 0))
+	require.ErrorIs(t, err, client.ErrUnknownTopic)
 }

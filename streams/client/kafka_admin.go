@@ -154,6 +154,35 @@ func (a kafkaAdmin) ranges(ctx context.Context, tps []TopicPartition,
 	return ranges, nil
 }
 
+func (a kafkaAdmin) OffsetsAt(ctx context.Context, ms int64, tps ...TopicPartition,
+) (offsets map[TopicPartition]int64, err error) {
+	var topics []string
+	for _, tp := range tps {
+		if !slices.Contains(topics, tp.Topic) {
+			topics = append(topics, tp.Topic)
+		}
+	}
+	err = repeat(ctx, func() (bool, error) {
+		offsets = map[TopicPartition]int64{}
+		listed, err := a.client.ListOffsetsAfterMilli(ctx, ms, topics...)
+		if err != nil {
+			return !notYet(err), fmt.Errorf("list offsets of %v at %d ms: %w", topics, ms, domain(err))
+		}
+		for _, tp := range tps {
+			found, ok := listed.Lookup(tp.Topic, tp.Partition)
+			if !ok {
+				return true, fmt.Errorf("list offsets of %s: %w", tp, ErrUnknownTopic)
+			}
+			if found.Err != nil {
+				return !notYet(found.Err), fmt.Errorf("list offsets of %s: %w", tp, domain(found.Err))
+			}
+			offsets[tp] = found.Offset
+		}
+		return true, nil
+	})
+	return offsets, err
+}
+
 func (a kafkaAdmin) DeleteRecords(ctx context.Context, before map[TopicPartition]int64) error {
 	offsets := kadm.Offsets{}
 	for tp, at := range before {

@@ -15,6 +15,9 @@ import (
 type kafkaProducer struct {
 	client *kgo.Client
 	limit  int64 // bytes without acknowledgement
+	// large sends records that need a batch of their own; nil before the first.
+	large    *kgo.Client
+	newLarge func() (*kgo.Client, error)
 	// known holds the partitions that have acknowledged a record. Only Send uses it.
 	known map[TopicPartition]bool
 
@@ -32,21 +35,40 @@ type kafkaProducer struct {
 
 var _ Producer = (*kafkaProducer)(nil)
 
-// Producer implements Cluster.
-func (k *Kafka) Producer() (Producer, error) {
-	client, err := kgo.NewClient(k.kgo(
+// loneBytes is the size from which a record travels in a batch of its own, through a client of its own
+// that may make batches as large as requests. All others share batches that any topic takes: Kafka's
+// default limit is 1 MiB.
+const (
+	loneBytes  = 900 << 10
+	largeBatch = 64 << 20
+)
+
+// newProducer makes a client that keeps the order of what it is given.
+func (k *Kafka) newProducer(more ...kgo.Opt) (*kgo.Client, error) {
+	client, err := kgo.NewClient(k.kgo(append([]kgo.Opt{
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
-		kgo.ProducerLinger(k.opts.Linger),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
-		kgo.MaxBufferedRecords(1<<30), // the bound is BufferBytes
+		kgo.MaxBufferedRecords(1 << 30), // the bound is BufferBytes
 		kgo.StopProducerOnDataLossDetected(),
-	)...)
+	}, more...)...)...)
 	if err != nil {
 		return nil, fmt.Errorf("make Kafka producer: %w", err)
 	}
+	return client, nil
+}
+
+// Producer implements Cluster.
+func (k *Kafka) Producer() (Producer, error) {
+	client, err := k.newProducer(kgo.ProducerLinger(k.opts.Linger))
+	if err != nil {
+		return nil, err
+	}
 	p := &kafkaProducer{
 		client: client, limit: k.opts.BufferBytes, known: map[TopicPartition]bool{},
+		newLarge: func() (*kgo.Client, error) {
+			return k.newProducer(kgo.ProducerLinger(0), kgo.ProducerBatchMaxBytes(largeBatch))
+		},
 	}
 	p.mu.acked = map[TopicPartition]int64{}
 	return p, nil
@@ -71,28 +93,52 @@ type sent struct {
 // may several batches be on their way.
 func (p *kafkaProducer) Send(ctx context.Context, tp TopicPartition, records []record.Record,
 ) (int, error) {
-	n := 0
-	if !p.known[tp] && len(records) > 0 {
-		if err := p.produce(ctx, tp, records[:1]); err != nil {
-			return 0, err
+	for n := 0; n < len(records); {
+		run, client := records[n:], p.client
+		alone := !p.known[tp]
+		if size(&run[0]) >= loneBytes {
+			if err := p.Flush(ctx); err != nil { // the other client's records come first
+				return n, err
+			}
+			if p.large == nil {
+				large, err := p.newLarge()
+				if err != nil {
+					return n, err
+				}
+				p.large = large
+			}
+			client, alone = p.large, true
 		}
-		n = 1
+		m := 1
+		for !alone && m < len(run) && size(&run[m]) < loneBytes {
+			m++
+		}
+		if err := p.produce(ctx, client, tp, run[:m]); err != nil {
+			return n, err
+		}
+		n += m
+		if !alone {
+			continue
+		}
 		if err := p.Flush(ctx); err != nil {
 			return n, err
 		}
-		p.known[tp] = true
-	}
-	if n == len(records) {
-		return n, nil
-	}
-	if err := p.produce(ctx, tp, records[n:]); err != nil {
-		return n, err
+		p.known[tp] = p.known[tp] || client == p.client
 	}
 	return len(records), nil
 }
 
+// size is about what a record takes in a batch.
+func size(r *record.Record) int {
+	n := len(r.Key) + len(r.Value) + 64
+	for _, h := range r.Headers {
+		n += len(h.Key) + len(h.Value) + 10
+	}
+	return n
+}
+
 // produce hands all records to kgo, or none.
-func (p *kafkaProducer) produce(ctx context.Context, tp TopicPartition,
+func (p *kafkaProducer) produce(ctx context.Context, client *kgo.Client, tp TopicPartition,
 	records []record.Record,
 ) error {
 	s := &sent{p: p, tp: tp, left: len(records)}
@@ -118,7 +164,7 @@ func (p *kafkaProducer) produce(ctx context.Context, tp TopicPartition,
 	done := s.done
 	for i := range out {
 		// Not ctx: its end would drop records from the middle of a partition's queue.
-		p.client.Produce(context.Background(), &out[i], done)
+		client.Produce(context.Background(), &out[i], done)
 	}
 	return nil
 }
@@ -238,4 +284,7 @@ func (p *kafkaProducer) Close() {
 		close(moved)
 	}
 	p.client.Close()
+	if p.large != nil {
+		p.large.Close()
+	}
 }

@@ -305,6 +305,30 @@ func (a memAdmin) Ranges(_ context.Context, tps ...TopicPartition,
 	return ranges, err
 }
 
+func (a memAdmin) OffsetsAt(_ context.Context, ms int64, tps ...TopicPartition,
+) (map[TopicPartition]int64, error) {
+	offsets := map[TopicPartition]int64{}
+	err := a.m.do(Op{Kind: "ranges"}, func() error {
+		a.m.mu.Lock()
+		defer a.m.mu.Unlock()
+		for _, tp := range tps {
+			l := a.m.logLocked(tp)
+			if l == nil {
+				return fmt.Errorf("list offsets of %s: %w", tp, ErrUnknownTopic)
+			}
+			offsets[tp] = l.end
+			for i := range l.records {
+				if r := &l.records[i]; r.Offset >= l.start && r.Timestamp >= ms {
+					offsets[tp] = r.Offset
+					break
+				}
+			}
+		}
+		return nil
+	})
+	return offsets, err
+}
+
 func (a memAdmin) DeleteRecords(_ context.Context, before map[TopicPartition]int64) error {
 	return a.m.do(Op{Kind: "delete"}, func() error {
 		for tp, at := range before {

@@ -97,7 +97,8 @@ func internalTopics(o Options) []client.TopicSpec {
 		}
 		specs[t.Name] = client.TopicSpec{
 			Name: t.Name, Partitions: t.Partitions, Replication: o.Replication,
-			Configs: map[string]string{"cleanup.policy": "delete", "retention.ms": "-1"},
+			Configs: map[string]string{"cleanup.policy": "delete", "retention.ms": "-1",
+				"max.message.bytes": client.LargeRecords},
 		}
 	}
 	for _, sub := range o.Topology.Subs {
@@ -106,6 +107,7 @@ func internalTopics(o Options) []client.TopicSpec {
 			Name: name, Partitions: sub.Partitions, Replication: o.Replication,
 			Configs: map[string]string{
 				"cleanup.policy": "compact", "min.compaction.lag.ms": compactionLag,
+				"max.message.bytes": client.LargeRecords,
 			},
 		}
 	}
