@@ -43,7 +43,7 @@ type call struct {
 
 // shard is one machine, its queue and its goroutine.
 type shard struct {
-	rt        *Runtime
+	runtime   *Runtime
 	partition int32 // of the log
 	epoch     int32 // leader epoch in which it answers
 	logger    *slog.Logger
@@ -75,7 +75,7 @@ type batch struct {
 
 func newShard(r *Runtime, partition, epoch int32) *shard {
 	s := &shard{
-		rt: r, partition: partition, epoch: epoch,
+		runtime: r, partition: partition, epoch: epoch,
 		logger:  r.opts.Logger.With("shard", partition, "leader_epoch", epoch),
 		ended:   make(chan struct{}),
 		wake:    make(chan struct{}, 1),
@@ -116,7 +116,7 @@ func (s *shard) enqueue(c call) ErrorCode {
 	case s.mu.phase == phaseStopped:
 		s.mu.Unlock()
 		return CodeNotCoordinator
-	case s.mu.phase == phaseFailed || len(s.mu.queue) >= s.rt.opts.QueueLimit:
+	case s.mu.phase == phaseFailed || len(s.mu.queue) >= s.runtime.opts.QueueLimit:
 		s.mu.Unlock()
 		return CodeCoordinatorNotAvailable
 	}
@@ -147,7 +147,7 @@ func (s *shard) run() {
 	retry := firstLoadRetry
 	for s.ctx.Err() == nil {
 		s.setPhase(phaseLoading)
-		start := s.rt.opts.Now()
+		start := s.runtime.opts.Now()
 		count, err := s.load()
 		if s.ctx.Err() != nil {
 			return
@@ -161,7 +161,7 @@ func (s *shard) run() {
 		}
 		if count > 0 {
 			s.logger.Info("coordinator shard loaded", "records", count,
-				"took", s.rt.opts.Now().Sub(start))
+				"took", s.runtime.opts.Now().Sub(start))
 		}
 		retry = firstLoadRetry
 		s.setPhase(phaseActive)
@@ -183,8 +183,8 @@ func (s *shard) pause(d time.Duration) {
 
 // load makes a new machine and replays the log into it.
 func (s *shard) load() (records int, err error) {
-	m := s.rt.opts.NewMachine(s.partition)
-	err = s.rt.opts.Log.Replay(s.ctx, s.partition, func(rec record.Record) error {
+	m := s.runtime.opts.NewMachine(s.partition)
+	err = s.runtime.opts.Log.Replay(s.ctx, s.partition, func(rec record.Record) error {
 		records++
 		if err := m.Replay(rec); err != nil {
 			return fmt.Errorf("replay record at offset %d: %w", rec.Offset, err)
@@ -195,7 +195,7 @@ func (s *shard) load() (records int, err error) {
 		return records, err
 	}
 	s.machine = m
-	m.Loaded(s.rt.opts.Now())
+	m.Loaded(s.runtime.opts.Now())
 	return records, nil
 }
 
@@ -227,13 +227,13 @@ func (s *shard) arm(timer *time.Timer) {
 		timer.Stop()
 		return
 	}
-	timer.Reset(max(deadline.Sub(s.rt.opts.Now()), 0))
+	timer.Reset(max(deadline.Sub(s.runtime.opts.Now()), 0))
 }
 
 // handleQueue handles all that waits in the queue; false means load again.
 func (s *shard) handleQueue() bool {
 	calls := s.take()
-	now := s.rt.opts.Now()
+	now := s.runtime.opts.Now()
 	ok := true
 	for i := range calls {
 		s.lastTicket++
@@ -252,7 +252,7 @@ func (s *shard) handleQueue() bool {
 
 // tick runs the timers that are due; false means load again.
 func (s *shard) tick() bool {
-	now := s.rt.opts.Now()
+	now := s.runtime.opts.Now()
 	for s.ctx.Err() == nil {
 		deadline, ok := s.machine.NextDeadline()
 		if !ok || deadline.After(now) {
@@ -329,11 +329,11 @@ func (s *shard) flush(now time.Time) bool {
 
 // append writes recs in the shard's epoch, and in no other.
 func (s *shard) append(recs []record.Record) error {
-	log := s.rt.opts.Log
+	log := s.runtime.opts.Log
 	if log.LeaderEpoch(s.partition) != s.epoch {
 		return ErrNotLeader
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, s.rt.opts.AppendTimeout)
+	ctx, cancel := context.WithTimeout(s.ctx, s.runtime.opts.AppendTimeout)
 	defer cancel()
 	err := s.appendParts(ctx, recs)
 	switch {
@@ -357,7 +357,7 @@ func (s *shard) appendParts(ctx context.Context, recs []record.Record) error {
 				break
 			}
 		}
-		if _, err := s.rt.opts.Log.Append(ctx, s.partition, recs[written:end]); err != nil {
+		if _, err := s.runtime.opts.Log.Append(ctx, s.partition, recs[written:end]); err != nil {
 			if written > 0 {
 				err = fmt.Errorf("%w: a part of the step is in the log: %w", ErrUnknownOutcome, err)
 			}

@@ -59,7 +59,7 @@ func (fx *Effects) reply(t coordinator.Ticket, value any) {
 // Group is one group. Its methods are for the goroutine that owns its shard.
 type Group struct {
 	id     string
-	cfg    *Config
+	config *Config
 	timers *Timers
 
 	state      State
@@ -91,9 +91,9 @@ type Group struct {
 }
 
 // New returns an empty group that has never had members.
-func New(id string, cfg *Config, timers *Timers) *Group {
+func New(id string, config *Config, timers *Timers) *Group {
 	g := &Group{
-		id: id, cfg: cfg, timers: timers, sinceMS: -1,
+		id: id, config: config, timers: timers, sinceMS: -1,
 		members:     make(map[string]*member),
 		static:      make(map[string]string),
 		pending:     make(map[string]*Timer),
@@ -243,7 +243,7 @@ func (g *Group) Loaded(now time.Time, fx *Effects) {
 	for _, m := range g.members {
 		g.timers.Arm(&m.timer, now.Add(m.session))
 	}
-	if len(g.members) > g.cfg.MaxSize {
+	if len(g.members) > g.config.MaxSize {
 		g.prepareRebalance(now, fx)
 	}
 }

@@ -19,7 +19,7 @@ type world struct {
 	t       *rapid.T
 	g       *Group
 	timers  *Timers
-	cfg     Config
+	config  Config
 	now     time.Time
 	ticket  coordinator.Ticket
 	open    map[coordinator.Ticket]bool // asked and not answered
@@ -31,9 +31,9 @@ type world struct {
 func newWorld(t *rapid.T) *world {
 	w := &world{
 		t: t, timers: &Timers{}, now: time.Unix(0, 0), open: make(map[coordinator.Ticket]bool),
-		cfg: Config{InitialRebalanceDelay: time.Second, MaxSize: 4},
+		config: Config{InitialRebalanceDelay: time.Second, MaxSize: 4},
 	}
-	w.g = New("g", &w.cfg, w.timers)
+	w.g = New("g", &w.config, w.timers)
 	return w
 }
 
@@ -249,7 +249,7 @@ func TestGroupReplayIsEqual(t *testing.T) {
 			w.g.sinceMS != w.durable.CurrentStateTimestamp {
 			return // the last record is not the group's state now
 		}
-		again := New("g", &w.cfg, &Timers{})
+		again := New("g", &w.config, &Timers{})
 		again.Apply(w.durable)
 		require.Equal(t, w.g.Describe(), again.Describe())
 		require.Equal(t, w.durable, again.metadata())

@@ -45,9 +45,9 @@ func (g *Group) accepts(memberID string) bool {
 	m := g.members[memberID]
 	switch g.state {
 	case PreparingRebalance:
-		return m != nil && m.join != 0 || g.joining < g.cfg.MaxSize
+		return m != nil && m.join != 0 || g.joining < g.config.MaxSize
 	case CompletingRebalance, Stable:
-		return m != nil || len(g.members) < g.cfg.MaxSize
+		return m != nil || len(g.members) < g.config.MaxSize
 	default:
 		return true
 	}

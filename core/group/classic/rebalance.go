@@ -29,7 +29,7 @@ func (g *Group) prepareRebalance(now time.Time, fx *Effects) {
 		g.maybeCompleteJoin(now, fx)
 		return
 	}
-	delay := g.cfg.InitialRebalanceDelay
+	delay := g.config.InitialRebalanceDelay
 	g.newMemberAdded = false
 	g.initialLeft = max(g.rebalanceTimeout()-delay, 0)
 	g.timers.Arm(&g.joinTimer, now.Add(delay))
@@ -53,7 +53,7 @@ func (g *Group) joinTimeOver(now time.Time, fx *Effects) {
 	}
 	if g.initial && g.newMemberAdded && g.initialLeft > 0 {
 		g.newMemberAdded = false
-		delay := min(g.cfg.InitialRebalanceDelay, g.initialLeft)
+		delay := min(g.config.InitialRebalanceDelay, g.initialLeft)
 		g.initialLeft = max(g.initialLeft-delay, 0)
 		g.timers.Arm(&g.joinTimer, now.Add(delay))
 		return
