@@ -107,6 +107,9 @@ func sinkText(sink *plan.Sink) string {
 	return sink.ID
 }
 
+// barAfter is how long an ingest takes before it is worth a bar.
+const barAfter = time.Second
+
 // show moves the progress bar of the ingest.
 func (s *devScreen) show(st deploy.Status) {
 	s.mu.Lock()
@@ -116,6 +119,9 @@ func (s *devScreen) show(st deploy.Status) {
 		return
 	}
 	if s.mu.bar == nil {
+		if s.mu.ended = ended; ended || time.Since(s.mu.started) < barAfter {
+			return
+		}
 		s.mu.bar = s.app.printer.NewProgress("  ingest", total, output.Bytes)
 	}
 	s.mu.bar.Set(done)

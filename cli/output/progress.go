@@ -21,7 +21,7 @@ type Progress struct {
 // reportEvery is how often progress is written where there is no terminal to redraw.
 const reportEvery = 10 * time.Second
 
-// Unit is what a progress display counts.
+// Unit is what a progress display counts. Of bytes only the share that is done is shown.
 type Unit string
 
 // The units.
@@ -40,15 +40,13 @@ func (p *Printer) NewProgress(label string, total int64, unit Unit) *Progress {
 		g.bar = progressbar.NewOptions64(total,
 			progressbar.OptionSetWriter(p.Err),
 			progressbar.OptionSetDescription(label),
-			progressbar.OptionShowCount(),
 			progressbar.OptionThrottle(100*time.Millisecond),
 			progressbar.OptionSetWidth(30),
 			progressbar.OptionSetPredictTime(true),
 			progressbar.OptionClearOnFinish(), // what comes next says it better
 		)
-		if unit == Bytes {
-			progressbar.OptionShowBytes(true)(g.bar)
-		} else {
+		if unit == Records {
+			progressbar.OptionShowCount()(g.bar)
 			progressbar.OptionShowIts()(g.bar)
 			progressbar.OptionSetItsString(string(unit))(g.bar)
 		}
