@@ -253,7 +253,7 @@ func (n *Node) maybeSnapshot() error {
 func (n *Node) snapshotWritten(d snapshotDone) error {
 	n.loop.snapshotting = false
 	if noSpace(d.err) {
-		n.log.Warn("disk is full, the next raft snapshot is tried later", "err", d.err)
+		n.log.Warn("disk is full, the next raft snapshot is tried later", "error", d.err)
 		return nil
 	}
 	if d.err != nil {

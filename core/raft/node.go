@@ -90,7 +90,7 @@ func (n *Node) load() error {
 	}
 	snap, hasSnap, err := loadSnapshot(fsys, dir, func(id snapshotID, err error) {
 		n.log.Warn("raft snapshot cannot be read, trying an older one",
-			"index", id.index, "err", err)
+			"index", id.index, "error", err)
 	})
 	if err != nil {
 		return err
@@ -289,7 +289,7 @@ func (n *Node) endError() error {
 func (n *Node) fail(err error) {
 	err = fmt.Errorf("%w: %w", ErrFailed, err)
 	if n.err.CompareAndSwap(nil, &err) {
-		n.log.Error("raft node has failed", "err", err)
+		n.log.Error("raft node has failed", "error", err)
 	}
 }
 

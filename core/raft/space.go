@@ -39,7 +39,7 @@ func (n *Node) append(entries []*raftpb.Entry) error {
 			return err
 		}
 		if !warned {
-			n.log.Error("disk is full, metadata changes wait for space", "err", err)
+			n.log.Error("disk is full, metadata changes wait for space", "error", err)
 		}
 		select {
 		case <-n.loop.ticks:

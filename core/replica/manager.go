@@ -142,9 +142,8 @@ func (m *Manager) Apply(image *metadata.Image) error {
 	m.followAll(image, work)
 	for _, f := range work {
 		if f.err != nil {
-			errs = append(errs, f.err)
-			m.opts.Logger.Error("partition does not follow the metadata",
-				"topic", f.topic.Name, "partition", f.index, "err", f.err)
+			errs = append(errs, fmt.Errorf("follow the metadata with %s-%d: %w",
+				f.topic.Name, f.index, f.err))
 		}
 		if f.p != nil {
 			next.byName[f.p.tp] = f.p
@@ -218,7 +217,6 @@ func (m *Manager) dropGone(old *table, image *metadata.Image) []error {
 		p.leave()
 		if err := m.opts.Dir.Delete(p.tp); err != nil {
 			errs = append(errs, err)
-			m.opts.Logger.Error("log of a deleted partition stays", "partition", p.tp, "err", err)
 			continue
 		}
 		m.opts.Logger.Info("log deleted", "partition", p.tp, "id", p.topicID)

@@ -150,7 +150,7 @@ func (d *Dir) fail(cause error) {
 	err := fmt.Errorf("%w: %s: %w", ErrDirFailed, d.opts.Path, cause)
 	if d.failed.CompareAndSwap(nil, &err) {
 		d.logger.Error("data directory failed, no more writes until a restart",
-			"dir", d.opts.Path, "err", cause)
+			"dir", d.opts.Path, "error", cause)
 		close(d.failedNow)
 	}
 }

@@ -177,7 +177,7 @@ func (d *Dir) setAside(l *Log, suffix string) (string, error) {
 	}
 	if err := d.saveCheckpoints(); err != nil {
 		d.staleLines.Store(true)
-		d.logger.Warn("checkpoints keep lines of a deleted log", "partition", l.tp, "err", err)
+		d.logger.Warn("checkpoints keep lines of a deleted log", "partition", l.tp, "error", err)
 	}
 	l.notify()
 	return path, nil

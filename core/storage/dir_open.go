@@ -73,7 +73,7 @@ func (d *Dir) open(ctx context.Context) error {
 	if err := d.saveCheckpoints(); err != nil {
 		d.staleLines.Store(true)
 		d.logger.Warn("checkpoints not written, a crash will make the next start slower",
-			"dir", path, "err", err)
+			"dir", path, "error", err)
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func (d *Dir) takeCleanMarker() error {
 func (d *Dir) checkpoint(file string) (map[TopicPartition]int64, error) {
 	offsets, err := readOffsetCheckpoint(d.opts.FS, filepath.Join(d.opts.Path, file))
 	if errors.Is(err, ErrBadFile) {
-		d.logger.Warn("broken checkpoint ignored", "err", err)
+		d.logger.Warn("broken checkpoint ignored", "error", err)
 		return map[TopicPartition]int64{}, nil
 	}
 	return offsets, err
@@ -210,7 +210,7 @@ func (d *Dir) openLog(l *Log, p openParams) {
 		err = fmt.Errorf("open log %s: %w", l.tp, err)
 		l.damaged.Store(&err)
 		l.releaseSegments()
-		d.logger.Error("partition is offline", "partition", l.tp, "err", err)
+		d.logger.Error("partition is offline", "partition", l.tp, "error", err)
 		return
 	}
 	if !p.clean {

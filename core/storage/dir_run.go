@@ -98,7 +98,7 @@ func (d *Dir) flush(ctx context.Context, logs []*Log) {
 func (d *Dir) flushLog(ctx context.Context, l *Log) {
 	l.queued.Store(false) // from here on, an append queues the log again
 	if err := l.syncTo(ctx, l.end.Load()); err != nil && l.Err() == nil && ctx.Err() == nil {
-		d.logger.Warn("log not synced", "partition", l.tp, "err", err)
+		d.logger.Warn("log not synced", "partition", l.tp, "error", err)
 	}
 }
 
@@ -137,7 +137,7 @@ func (d *Dir) ApplyRetention() {
 		l.expireProducers(now, d.opts.ProducerIDExpiration.Milliseconds())
 		n, err := l.deleteExpired(now)
 		if err != nil && !errors.Is(err, ErrClosed) {
-			d.logger.Warn("retention failed", "partition", l.tp, "err", err)
+			d.logger.Warn("retention failed", "partition", l.tp, "error", err)
 		}
 		if n > 0 {
 			d.logger.Info("expired segments deleted", "partition", l.tp, "segments", n,
@@ -157,7 +157,7 @@ func (d *Dir) checkpointNow(ctx context.Context) {
 		return
 	}
 	if err := d.saveCheckpoints(); err != nil {
-		d.logger.Warn("checkpoints not written, the next interval tries again", "err", err)
+		d.logger.Warn("checkpoints not written, the next interval tries again", "error", err)
 	}
 }
 
@@ -189,7 +189,7 @@ func (d *Dir) removeDue() time.Duration {
 	for _, path := range due {
 		if err := d.opts.FS.RemoveAll(path); err != nil {
 			d.logger.Warn("deleted files not unlinked, the next start tries again", "path", path,
-				"err", err)
+				"error", err)
 		}
 	}
 	return wait

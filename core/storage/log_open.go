@@ -220,7 +220,7 @@ func (l *Log) openSegment(s *segment, dirty bool, p openParams) (recovered, erro
 			return recovered{}, err
 		}
 		l.logger.Warn("segment is read anew, its files do not fit together",
-			"partition", l.tp, "base", s.base, "err", err)
+			"partition", l.tp, "base", s.base, "error", err)
 	}
 	res, err := s.recover(indexInterval, func(r recovered) error {
 		return l.mayCut(s, r, p)
@@ -282,7 +282,7 @@ func (l *Log) readEpochs(scanned epochList) error {
 	case errors.Is(err, fs.ErrNotExist):
 		broken = l.end.Load() > (*l.segments.Load())[0].base
 	case errors.Is(err, ErrBadFile):
-		l.logger.Warn("leader epochs are read from the log", "partition", l.tp, "err", err)
+		l.logger.Warn("leader epochs are read from the log", "partition", l.tp, "error", err)
 		broken = true
 	case err != nil:
 		return fmt.Errorf("read %s: %w", name, err)

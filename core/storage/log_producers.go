@@ -34,7 +34,7 @@ func (l *Log) rebuildProducers(end int64) (producerTable, error) {
 			return nil, err
 		}
 		l.logger.Warn("producer snapshot ignored, reading more of the log instead",
-			"partition", l.tp, "err", err)
+			"partition", l.tp, "error", err)
 	}
 	now := l.clock()
 	for _, p := range table {

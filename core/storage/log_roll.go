@@ -30,7 +30,7 @@ func (l *Log) rollLocked(base int64, reason string, now int64) error {
 	// The table is at the end of the log, which is base unless the leader's batches left a gap.
 	if err := writeSnapshot(l.fsys, l.dir(), base, l.mu.producers); err != nil {
 		l.logger.Warn("no producer snapshot at the roll, recovery will read more",
-			"partition", l.tp, "offset", base, "err", err)
+			"partition", l.tp, "offset", base, "error", err)
 	}
 	l.dirDirty.Store(true)
 	list := append(slices.Clone(*l.segments.Load()), s)

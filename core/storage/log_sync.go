@@ -63,7 +63,7 @@ func (l *Log) syncWithToken() (moved bool, err error) {
 	}
 	if err := list[len(list)-1].flushIndexes(false); err != nil {
 		// They are in memory still, and rebuilt from the log after a crash.
-		l.logger.Debug("index entries stay in memory", "partition", l.tp, "err", err)
+		l.logger.Debug("index entries stay in memory", "partition", l.tp, "error", err)
 	}
 	for _, s := range list[first:] {
 		if !s.acquire() {
