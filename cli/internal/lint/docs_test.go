@@ -3,6 +3,7 @@ package lint
 import (
 	"fmt"
 	"go/ast"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -220,4 +221,46 @@ func TestTopLevelNamesAreTheDesigned(t *testing.T) {
 		}
 	}
 	require.Equal(t, want, got)
+}
+
+// A reader must learn from doc.go which goroutines a package starts, and who ends them.
+func TestPackagesTellTheirGoroutines(t *testing.T) {
+	starts, told := map[string]string{}, map[string]bool{}
+	for _, s := range sources(t) {
+		if s.isTest() || s.generated() || s.file.Name.Name == "main" {
+			continue
+		}
+		if filepath.Base(s.path) == "doc.go" && s.file.Doc != nil {
+			_, rest, ok := strings.Cut(s.file.Doc.Text(), "# Goroutines\n")
+			rest = strings.TrimSpace(rest)
+			told[s.folder()] = ok && (!strings.HasPrefix(rest, "None") ||
+				strings.HasPrefix(rest, "None of its own.") || strings.HasPrefix(rest, "None, but"))
+		}
+		if at := goStatement(s.file); at != nil {
+			starts[s.folder()] = fset.Position(at.Pos()).String()
+		}
+	}
+	var findings []string
+	for _, folder := range slices.Sorted(maps.Keys(starts)) {
+		if !told[folder] {
+			findings = append(findings, folder+": starts one at "+starts[folder])
+		}
+	}
+	report(t, "packages whose doc.go does not tell their goroutines", findings)
+}
+
+// goStatement returns the first place of a file that starts a goroutine, by go or by a method Go.
+func goStatement(f *ast.File) (at ast.Node) {
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			at = n
+		case *ast.CallExpr:
+			if sel, ok := n.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Go" {
+				at = n
+			}
+		}
+		return at == nil
+	})
+	return at
 }
