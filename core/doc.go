@@ -18,6 +18,10 @@
 // the pipe, the HTTP server, the watch for the controller's end, and the deletion of a gone topic's
 // offsets (follower.go). Close joins them. Images are followed on the controller's publisher.
 //
+// # Locks
+//
+// Broker.mu guards why the broker failed and whether it drains; nothing is called while it is held.
+//
 // # Files
 //
 //	DataDir/data/  partitions, in Kafka's own format, with the lock and meta.properties

@@ -51,6 +51,10 @@
 // None, but for [Local]: one for the server side of each in-process stream, joined when the
 // stream ends.
 //
+// # Locks
+//
+// Window has one, never held over a wait: a taker waits on a channel.
+//
 // # Files
 //
 // plugin.proto and its generated files, frame_encode.go, frame_decode.go, chunk.go, buffer.go,

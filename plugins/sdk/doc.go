@@ -43,6 +43,11 @@
 // process, with all it started, when the host is gone) and the one that lets the handshake
 // pass; they live as long as the process.
 //
+// # Locks
+//
+// session.sendMu is held over a send, which gRPC wants one at a time; a source's queue has its own,
+// for a few fields. Neither is held over the author's code.
+//
 // # Standard output
 //
 // In a process started by the host, this package's init moves file descriptor 1 to standard
