@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -92,7 +93,7 @@ func (d *dev) run(ctx context.Context) error {
 	d.node, err = startNode(ctx, nodeOptions{
 		dataDir: settings.GetString("data-dir"), listen: settings.GetString("listen"),
 		http: settings.GetString("http"), readyFile: settings.GetString("ready-file"),
-		movePorts: true, logger: newLogger(d.app.streams.Err, level), onStatus: d.onStatus,
+		movePorts: true, logger: slog.New(devLog{screen: d.screen, level: level}), onStatus: d.onStatus,
 		output: d.app.streams.Out, configs: settings.broker,
 	})
 	if err != nil {

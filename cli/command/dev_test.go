@@ -105,14 +105,14 @@ func TestDevReloads(t *testing.T) {
 	require.Equal(t, refusals, strings.Count(p.err.String(), "refused;"))
 
 	// Saved again without a change: no new revision.
-	revision := decode[pipelineStatus](t, c.ok("pipeline", "status", "hot", "-o", "json")).WantedRevision
+	before := decode[pipelineStatus](t, c.ok("pipeline", "status", "hot", "-o", "json"))
 	writeFile(t, file, ticking("hot", 0, "fourth"))
 
 	writeFile(t, file, ticking("cold", 0, "fifth"))
 	p.says(t, "renamed  hot is stopped, its position is kept; cold begins")
 	p.prints(t, `"mark":"fifth"`)
 	c.waitState("hot", "stopped")
-	require.Equal(t, revision,
+	require.Equal(t, before.WantedRevision,
 		decode[pipelineStatus](t, c.ok("pipeline", "status", "hot", "-o", "json")).WantedRevision)
 
 	require.NoError(t, os.Remove(file))

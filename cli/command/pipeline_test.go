@@ -99,8 +99,8 @@ func (c cli) waitState(name string, state deploy.State) {
 	}, func() string { return fmt.Sprintf("%s to be %s: %+v", name, state, st) })
 }
 
-// TestPlanIsWhatApplyDoes: a hash that was shown is taken, another one is refused with 5, and so is a
-// change that would lose state.
+// TestPlanIsWhatApplyDoes: a hash that was shown is taken, another one is refused with 5, and so is
+// a change that would lose state.
 func TestPlanIsWhatApplyDoes(t *testing.T) {
 	c := server(t)
 	type verdict struct {
@@ -151,8 +151,8 @@ sinks: {counts: {topic: %[1]s-out}}
 `, name, size)
 }
 
-// TestMistakesStopLintPlanAndApply: findings have file:line:col and exit code 2, in every format, and
-// nothing is applied.
+// TestMistakesStopLintPlanAndApply: findings have file:line:col and exit code 2, in every format,
+// and nothing is applied.
 func TestMistakesStopLintPlanAndApply(t *testing.T) {
 	c := server(t)
 	dir := t.TempDir()
@@ -189,7 +189,8 @@ func TestMistakesStopLintPlanAndApply(t *testing.T) {
 	r = c.run("pipeline", "lint", "missing.yaml", "good.yaml", "bad.yaml", "twin.yaml")
 	require.Equal(t, 2, r.exit)
 	require.Contains(t, r.err, "error[CANNOT_READ]: cannot read missing.yaml")
-	require.Contains(t, r.err, `error[DUPLICATE_PIPELINE]: good.yaml and twin.yaml are both called "good"`)
+	require.Contains(t, r.err,
+		`error[DUPLICATE_PIPELINE]: good.yaml and twin.yaml are both called "good"`)
 	require.Contains(t, r.out, "good: 1 source, 2 steps, 1 sink")
 	require.Contains(t, r.out, "bad.yaml:4:30", "the others are checked all the same")
 

@@ -63,6 +63,9 @@ type partInfo struct {
 }
 
 func (a *app) pluginBuild(ctx context.Context, dir, out string) error {
+	if _, err := os.Stat(dir); err != nil {
+		return cannotRead(dir, err)
+	}
 	binary, err := host.Build(ctx, dir, host.BuildOptions{})
 	if err != nil {
 		return explainBuild(dir, err)

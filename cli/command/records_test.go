@@ -23,8 +23,8 @@ func values(t *testing.T, out string) []string {
 	return all
 }
 
-// TestConsumeReadsEveryFormOfRange reads a topic of one partition with the values v0 to v9 at offsets
-// 0 to 9 and the times 1000, 2000, …; offsets 0 to 2 are deleted.
+// TestConsumeReadsEveryFormOfRange reads a topic of one partition with the values v0 to v9 at
+// offsets 0 to 9 and the times 1000, 2000, …; offsets 0 to 2 are deleted.
 func TestConsumeReadsEveryFormOfRange(t *testing.T) {
 	broker := startBroker(t, nil)
 	var lines strings.Builder
@@ -87,8 +87,8 @@ func TestConsumeOfAnEmptyTopicEnds(t *testing.T) {
 	require.Equal(t, "[]\n", broker.ok("consume", "none", "-o", "json"))
 }
 
-// TestConsumeFollowEndsWithItsContext follows an empty topic, sees what is appended at once, and ends
-// with 0 at Ctrl-C; a list is closed.
+// TestConsumeFollowEndsWithItsContext follows an empty topic, sees what is appended at once, and
+// ends with 0 at Ctrl-C; a list is closed.
 func TestConsumeFollowEndsWithItsContext(t *testing.T) {
 	broker := startBroker(t, nil)
 	broker.ok("topic", "create", "live", "-p", "2")
@@ -147,8 +147,8 @@ func hostile() []*kgo.Record {
 	return all
 }
 
-// TestConsumeAndProduceAreInverses copies a topic of hostile records through ndjson and compares what
-// both print, byte for byte but for the name of the topic.
+// TestConsumeAndProduceAreInverses copies a topic of hostile records through ndjson and compares
+// what both print, byte for byte but for the name of the topic.
 func TestConsumeAndProduceAreInverses(t *testing.T) {
 	broker := startBroker(t, nil)
 	for _, topic := range []string{"original", "copied"} {
@@ -189,7 +189,8 @@ func TestConsumeAndProduceAreInverses(t *testing.T) {
 func TestTableShowsHostileBytesOnOneLine(t *testing.T) {
 	broker := startBroker(t, nil)
 	broker.ok("topic", "create", "evil", "-p", "1")
-	broker.feed(`{"key":"\u001b[2J","value":"a\r\nb\u202ec"}`+"\n", "produce", "evil", "--format", "ndjson")
+	broker.feed(`{"key":"\u001b[2J","value":"a\r\nb\u202ec"}`+"\n",
+		"produce", "evil", "--format", "ndjson")
 	out := broker.ok("consume", "evil", "--no-headers")
 	require.Equal(t, 1, strings.Count(out, "\n"))
 	for _, bad := range []string{"\x1b", "\r", "\u202e"} {

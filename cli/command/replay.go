@@ -334,8 +334,8 @@ func verifyText(b *strings.Builder, report replay.Report) {
 	}{{d.Live, d.LiveAt}, {d.Shadow, d.ShadowAt}} {
 		if side.sample != nil {
 			fmt.Fprintf(b, "  %s@%d  %s  key %s\n    %s\n", side.name, side.sample.Offset,
-				time.UnixMilli(side.sample.Timestamp).UTC().Format(time.RFC3339Nano), readable([]byte(side.sample.Key)),
-				readable([]byte(side.sample.Value)))
+				time.UnixMilli(side.sample.Timestamp).UTC().Format(time.RFC3339Nano),
+				readable([]byte(side.sample.Key)), readable([]byte(side.sample.Value)))
 		}
 	}
 }

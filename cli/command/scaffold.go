@@ -98,6 +98,10 @@ func (a *app) pluginNew(dir, kind, sdkDir string) error {
 		return output.Usage("SDK_UNKNOWN", "there is no go.mod here that requires "+modulePath).
 			WithDo("name the folder of its source with --sdk, or work inside a module that requires it")
 	}
+	if !inside && !isSource(sdkDir) {
+		return output.Usage("SDK_UNKNOWN", sdkDir+" is not the source of "+modulePath).
+			WithWhy("it has no go.mod of that module").WithDo("name the folder that holds its go.mod")
+	}
 	data := map[string]string{"Name": name, "Kind": kind}
 	if err := writeTemplate("plugin/main.go.tmpl", main, data); err != nil {
 		return err
@@ -149,6 +153,13 @@ func writeTemplate(name, file string, data any) error {
 	return out.Close()
 }
 
+// isSource tells whether a folder is the root of the SDK's module.
+func isSource(dir string) bool {
+	text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	first, _, _ := strings.Cut(string(text), "\n")
+	return err == nil && strings.TrimSpace(first) == "module "+modulePath
+}
+
 // insideModule tells whether a Go module already covers the folder, which need not exist yet, and
 // knows the SDK.
 func insideModule(dir string) bool {
@@ -178,7 +189,7 @@ func writeModule(dir, name, sdkDir string) error {
 	if text, err := tidy.CombinedOutput(); err != nil {
 		return output.Environment("GO_MOD_TIDY", "go mod tidy failed in "+dir).
 			WithWhy(strings.TrimSpace(string(text))).
-			WithDo("check that --sdk is the folder of the millstream source")
+			WithDo("correct " + filepath.Join(dir, "go.mod") + ", then run go mod tidy there")
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBootstrapPrecedence asks nobody: each source names another address that refuses, and the error
-// names the one that was used.
+// TestBootstrapPrecedence asks nobody: each source names another address that refuses, and the
+// error names the one that was used.
 func TestBootstrapPrecedence(t *testing.T) {
 	home, project := t.TempDir(), t.TempDir()
 	inside := filepath.Join(project, "a", "b")

@@ -65,27 +65,13 @@ func commandsIn(line string) ([]string, error) {
 		if len(words) == 0 || words[0] != "millstream" {
 			continue
 		}
-		cmd, err := parseArgs(words[1:])
+		path, err := Parse(words[1:])
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, cmd.CommandPath())
+		found = append(found, path)
 	}
 	return found, nil
-}
-
-func parseArgs(args []string) (*cobra.Command, error) {
-	cmd, rest, err := testTree().Find(args)
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.ParseFlags(rest); err != nil {
-		return nil, err
-	}
-	if err := cmd.ValidateRequiredFlags(); err != nil {
-		return nil, err
-	}
-	return cmd, cmd.ValidateArgs(cmd.Flags().Args())
 }
 
 // TestCommandsAndFlags compares all commands and flags with testdata/tree: what is renamed or

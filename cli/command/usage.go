@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 
@@ -98,4 +99,25 @@ func unknownCommand(cmd *cobra.Command, name string, known []string) error {
 func firstExample(commands []*cobra.Command) string {
 	example, _, _ := strings.Cut(strings.TrimSpace(commands[0].Example), "\n")
 	return example
+}
+
+// Parse tells which command a command line names, such as "millstream topic ls", and whether its
+// flags and arguments are ones that command takes. Nothing is run. Tests of notes and examples use
+// it.
+func Parse(args []string) (path string, err error) {
+	streams := Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}
+	cmd, rest, err := newRootCommand(newApp(streams)).Find(args)
+	if err != nil {
+		return "", err
+	}
+	if err := cmd.ParseFlags(rest); err != nil {
+		return "", err
+	}
+	if cmd.HasSubCommands() && cmd.Flags().NArg() > 0 && cmd.Name() != "help" {
+		return "", unknownCommand(cmd, cmd.Flags().Arg(0), namesOf(cmd.Commands()))
+	}
+	if err := cmd.ValidateRequiredFlags(); err != nil {
+		return "", err
+	}
+	return cmd.CommandPath(), cmd.ValidateArgs(cmd.Flags().Args())
 }
