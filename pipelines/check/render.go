@@ -1,7 +1,6 @@
 package check
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -38,18 +37,6 @@ func Render(findings []lang.Finding, file *lang.File) string {
 		b.WriteByte('\n')
 	}
 	return b.String()
-}
-
-// RenderJSON writes findings as one JSON array.
-func RenderJSON(findings []lang.Finding) ([]byte, error) {
-	if findings == nil {
-		findings = []lang.Finding{}
-	}
-	out, err := json.Marshal(findings)
-	if err != nil {
-		return nil, fmt.Errorf("encode findings: %w", err)
-	}
-	return out, nil
 }
 
 // Summary is the last line of a lint: how many findings there are, and of which kind.
