@@ -30,7 +30,7 @@ func (d *dev) reload(ctx context.Context, wg *sync.WaitGroup, changed []string) 
 		d.refuse(explained(err))
 		return
 	case p.failed():
-		d.refuse(p.render(p.worth()) + check.Summary(p.findings))
+		d.refuse(p.render(p.worth()) + check.Summary(p.worth()))
 		return
 	}
 	sums := pluginSums(ctx, p, d.cacheDir())

@@ -129,7 +129,7 @@ func (a *app) refuseErrors(p *pipelineFile) error {
 		return nil
 	}
 	fmt.Fprint(a.streams.Err, p.render(p.worth()))
-	a.printer.Note("%s", check.Summary(p.findings))
+	a.printer.Note("%s", check.Summary(p.worth()))
 	return reported(output.ExitUsage)
 }
 

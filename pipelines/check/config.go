@@ -50,7 +50,8 @@ func (c *checker) operator(use *PluginUse, tree *lang.PluginUse) *Component {
 			"say  use: "+use.Alias+"/operator")
 	case err != nil:
 		c.report(tree.Use.Pos, len(tree.Use.Value), CodePlugin,
-			fmt.Sprintf("the plugin %q cannot be asked: %v", use.Alias, err), "")
+			fmt.Sprintf("the plugin %q cannot be used: %s", use.Alias,
+				strings.TrimPrefix(err.Error(), fmt.Sprintf("plugin %q: ", use.Alias))), "")
 	case component != nil:
 		c.config(component, &tree.Config, tree.Pos)
 		return component

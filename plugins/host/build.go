@@ -167,8 +167,12 @@ func (b *builder) build(ctx context.Context) (Binary, error) {
 		return Binary{}, fmt.Errorf("create the cache for built plugins: %w", err)
 	}
 	m.Binary = filepath.Join(out, filepath.Base(b.dir)+exeSuffix())
-	tmp := fmt.Sprintf("%s.%d.tmp", m.Binary, os.Getpid())
-	defer os.Remove(tmp)
+	dir, err := os.MkdirTemp(out, "build-") // others may build the same at the same time
+	if err != nil {
+		return Binary{}, fmt.Errorf("create the cache for built plugins: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	tmp := filepath.Join(dir, filepath.Base(m.Binary))
 	if _, err := b.run(ctx, "build", "-ldflags=-s -w", "-o", tmp, "."); err != nil {
 		return Binary{}, err
 	}
@@ -190,8 +194,16 @@ func (b *builder) remember(m *manifest) error {
 	if err := os.MkdirAll(filepath.Dir(b.manifest), 0o755); err != nil {
 		return err
 	}
-	tmp := fmt.Sprintf("%s.%d.tmp", b.manifest, os.Getpid())
-	return errors.Join(os.WriteFile(tmp, raw, 0o644), os.Rename(tmp, b.manifest))
+	tmp, err := os.CreateTemp(filepath.Dir(b.manifest), "manifest-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name()) // in vain once it is renamed
+	_, err = tmp.Write(raw)
+	if err = errors.Join(err, tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), b.manifest)
 }
 
 // list asks the go command what the program is made of, but for the module cache and the Go tree,

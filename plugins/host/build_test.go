@@ -93,6 +93,28 @@ func TestBuildInRelativeCache(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(dir, "data"))
 }
 
+// Two pipelines may need a plugin at the same moment.
+func TestBuildConcurrently(t *testing.T) {
+	dir := project(t, map[string]string{"go.mod": module, "a.go": "package main\n\nfunc main() {}\n"})
+	cache := t.TempDir()
+	errs := make(chan error)
+	for range 4 {
+		go func() {
+			b, err := host.Build(t.Context(), dir, host.BuildOptions{CacheDir: cache})
+			if err == nil {
+				_, err = os.Stat(b.Path)
+			}
+			errs <- err
+		}()
+	}
+	for range 4 {
+		require.NoError(t, <-errs)
+	}
+	left, err := filepath.Glob(filepath.Join(cache, "bin", "*", "build-*"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
 func TestBuildReportsCompileErrors(t *testing.T) {
 	dir := project(t, map[string]string{
 		"go.mod": module, "main.go": "package main\n\nfunc main() {\n\tx := 1\n\tundefined()\n}\n",
