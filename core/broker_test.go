@@ -26,15 +26,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func newClient(t testing.TB, c *coretest.Cluster, opts ...kgo.Opt) *kgo.Client {
-	t.Helper()
-	opts = append([]kgo.Opt{kgo.SeedBrokers(c.Addr()), kgo.Dialer(c.Dialer())}, opts...)
-	cl, err := kgo.NewClient(opts...)
-	require.NoError(t, err)
-	t.Cleanup(cl.Close)
-	return cl
-}
-
 func testContext(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -45,7 +36,7 @@ func testContext(t testing.TB) context.Context {
 // values reads the values of a topic from its start until there are n.
 func values(ctx context.Context, t testing.TB, c *coretest.Cluster, topic string, n int) []string {
 	t.Helper()
-	cl := newClient(t, c, kgo.ConsumeTopics(topic),
+	cl := c.Client(kgo.ConsumeTopics(topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	defer cl.Close()
 	var got []string
@@ -119,12 +110,12 @@ func TestAnotherNodeIDIsRefused(t *testing.T) {
 func TestAcknowledgedSurvivesCrashes(t *testing.T) {
 	c := coretest.Start(t, coretest.Options{})
 	ctx := testContext(t)
-	adm := kadm.NewClient(newClient(t, c))
+	adm := kadm.NewClient(c.Client())
 	_, err := adm.CreateTopic(ctx, 1, 1, nil, "t")
 	require.NoError(t, err)
 	n := 0
 	for round := range 4 {
-		cl := newClient(t, c, kgo.ProducerLinger(0))
+		cl := c.Client(kgo.ProducerLinger(0))
 		for range 50 {
 			r := &kgo.Record{Topic: "t", Value: fmt.Appendf(nil, "v%d", n)}
 			require.NoError(t, cl.ProduceSync(ctx, r).FirstErr())
@@ -144,7 +135,7 @@ func TestAcknowledgedSurvivesCrashes(t *testing.T) {
 		for i, v := range got {
 			require.Equal(t, fmt.Sprintf("v%d", i), v)
 		}
-		committed, err := kadm.NewClient(newClient(t, c)).FetchOffsets(ctx, "g")
+		committed, err := kadm.NewClient(c.Client()).FetchOffsets(ctx, "g")
 		require.NoError(t, err)
 		at, ok := committed.Lookup("t", 0)
 		require.True(t, ok)
@@ -158,9 +149,9 @@ func TestFullDisk(t *testing.T) {
 	disk := vfs.NewFault(vfs.NewMem())
 	c := coretest.Start(t, coretest.Options{FS: disk})
 	ctx := testContext(t)
-	_, err := kadm.NewClient(newClient(t, c)).CreateTopic(ctx, 1, 1, nil, "t")
+	_, err := kadm.NewClient(c.Client()).CreateTopic(ctx, 1, 1, nil, "t")
 	require.NoError(t, err)
-	cl := newClient(t, c, kgo.RecordRetries(0), kgo.DisableIdempotentWrite())
+	cl := c.Client(kgo.RecordRetries(0), kgo.DisableIdempotentWrite())
 	write := func(v string) error {
 		return cl.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte(v)}).FirstErr()
 	}

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/millstream-io/millstream/core"
 	"github.com/millstream-io/millstream/core/vfs"
 	"github.com/millstream-io/millstream/core/vnet"
@@ -126,6 +129,17 @@ func (c *Cluster) Dialer() func(ctx context.Context, network, addr string) (net.
 	return func(ctx context.Context, _, addr string) (net.Conn, error) {
 		return c.opts.Net.Dial(ctx, addr)
 	}
+}
+
+// Client returns a Kafka client of whichever broker runs at that time; opts come after the
+// addresses. It is closed with the test, if not before.
+func (c *Cluster) Client(opts ...kgo.Opt) *kgo.Client {
+	c.t.Helper()
+	at := []kgo.Opt{kgo.SeedBrokers(c.Addr()), kgo.Dialer(c.Dialer())}
+	client, err := kgo.NewClient(append(at, opts...)...)
+	require.NoError(c.t, err)
+	c.t.Cleanup(client.Close)
+	return client
 }
 
 // Log returns what the broker has logged so far.

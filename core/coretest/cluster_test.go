@@ -18,16 +18,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// client is a franz-go client of c, closed with the test.
-func client(t testing.TB, c *coretest.Cluster, opts ...kgo.Opt) *kgo.Client {
-	t.Helper()
-	opts = append([]kgo.Opt{kgo.SeedBrokers(c.Addr()), kgo.Dialer(c.Dialer())}, opts...)
-	cl, err := kgo.NewClient(opts...)
-	require.NoError(t, err)
-	t.Cleanup(cl.Close)
-	return cl
-}
-
 func timeout(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -49,7 +39,7 @@ func produce(ctx context.Context, t testing.TB, cl *kgo.Client, topic string, fr
 func consume(ctx context.Context, t testing.TB, c *coretest.Cluster, topic string, n int,
 ) []*kgo.Record {
 	t.Helper()
-	cl := client(t, c, kgo.ConsumeTopics(topic),
+	cl := c.Client(kgo.ConsumeTopics(topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	var got []*kgo.Record
 	for len(got) < n {
@@ -66,7 +56,7 @@ func TestProduceAndConsume(t *testing.T) {
 		t.Run(fmt.Sprintf("os=%v", os), func(t *testing.T) {
 			c := coretest.Start(t, coretest.Options{OS: os})
 			ctx := timeout(t)
-			cl := client(t, c)
+			cl := c.Client()
 			_, err := kadm.NewClient(cl).CreateTopic(ctx, 1, 1, nil, "t")
 			require.NoError(t, err)
 			produce(ctx, t, cl, "t", 0, 1000)
@@ -97,10 +87,10 @@ func TestInABubble(t *testing.T) {
 func TestCrashKeepsWhatWasAcknowledged(t *testing.T) {
 	c := coretest.Start(t, coretest.Options{})
 	ctx := timeout(t)
-	_, err := kadm.NewClient(client(t, c)).CreateTopic(ctx, 1, 1, nil, "t")
+	_, err := kadm.NewClient(c.Client()).CreateTopic(ctx, 1, 1, nil, "t")
 	require.NoError(t, err)
 	for round := range 3 {
-		produce(ctx, t, client(t, c), "t", 100*round, 100*round+100)
+		produce(ctx, t, c.Client(), "t", 100*round, 100*round+100)
 		c.Crash()
 		for i, r := range consume(ctx, t, c, "t", 100*round+100) {
 			require.Equal(t, fmt.Sprintf("v%d", i), string(r.Value))

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/millstream-io/millstream/core/coretest"
@@ -19,13 +18,7 @@ import (
 // commit on its group's partition and durable before it is answered.
 func BenchmarkBrokerCommit(b *testing.B) {
 	c := coretest.Start(b, coretest.Options{OS: true})
-	dialed := func() *kgo.Client {
-		cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addr()), kgo.Dialer(c.Dialer()))
-		require.NoError(b, err)
-		b.Cleanup(cl.Close)
-		return cl
-	}
-	admin := kadm.NewClient(dialed())
+	admin := kadm.NewClient(c.Client())
 	created, err := admin.CreateTopic(b.Context(), 1, 1, nil, testTopic)
 	require.NoError(b, err)
 	for _, clients := range []int{1, 32} {
@@ -37,7 +30,7 @@ func BenchmarkBrokerCommit(b *testing.B) {
 				if int(i) > clients {
 					return
 				}
-				cl := dialed()
+				cl := c.Client()
 				req := commitRequest(fmt.Sprint("g", i), created.ID)
 				for pb.Next() {
 					resp, err := req.RequestWith(b.Context(), cl)

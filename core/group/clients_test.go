@@ -25,13 +25,9 @@ const (
 
 func dial(t *testing.T, c *coretest.Cluster, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	all := []kgo.Opt{
-		kgo.SeedBrokers(c.Addr()), kgo.Dialer(c.Dialer()), kgo.RetryTimeout(20 * time.Second),
-		kgo.MetadataMinAge(20 * time.Millisecond),
-	}
-	cl, err := kgo.NewClient(append(all, opts...)...)
-	require.NoError(t, err)
-	return cl
+	patient := []kgo.Opt{kgo.RetryTimeout(20 * time.Second),
+		kgo.MetadataMinAge(20 * time.Millisecond)}
+	return c.Client(append(patient, opts...)...)
 }
 
 // fixture is a broker with a topic, a producer and an administrator.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/millstream-io/millstream/core/coretest"
@@ -84,8 +83,7 @@ func requireHangUp(t testing.TB, w *wire) {
 func newTopic(t testing.TB, c *coretest.Cluster, name string, partitions int32,
 	configs map[string]*string) [16]byte {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addr()), kgo.Dialer(c.Dialer()))
-	require.NoError(t, err)
+	cl := c.Client()
 	defer cl.Close()
 	resp, err := kadm.NewClient(cl).CreateTopic(t.Context(), partitions, 1, configs, name)
 	require.NoError(t, err)

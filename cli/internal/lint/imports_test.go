@@ -93,7 +93,7 @@ var forTests = []string{"core/coretest", "core/sim", "streams/streamstest", "plu
 // owners says which folders alone may import a library, so that it can be replaced in one place.
 var owners = map[string][]string{
 	"github.com/twmb/franz-go/pkg/kmsg":   {"core/protocol", "core/server"},
-	"github.com/twmb/franz-go/pkg/kgo":    {"streams", "pipelines", "cli"},
+	"github.com/twmb/franz-go/pkg/kgo":    {"streams", "pipelines", "cli", "core/coretest"},
 	"github.com/twmb/franz-go/pkg/kadm":   {"streams", "pipelines", "cli"},
 	"go.etcd.io/raft":                     {"core/raft"},
 	"go.etcd.io/bbolt":                    {"streams/state"},
