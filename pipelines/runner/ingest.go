@@ -50,6 +50,13 @@ type ingestOptions struct {
 	OnEnd func(ends map[int32]int64)
 }
 
+// lot is what waits to be sent to one partition. The number of a record is its place in the source,
+// so that it gets the same one when it is read again in other batches.
+type lot struct {
+	records []record.Record
+	numbers []int64
+}
+
 // ingest moves records from a connector to a topic, each exactly once: records are numbered in the
 // order the source gives them, the position is stored after they are durable, and after a crash
 // what the log has already is not written again (task.SequencedProducer).
@@ -59,7 +66,7 @@ type ingest struct {
 	view     *view
 	position ingestPosition
 
-	byPartition map[int32][]record.Record
+	byPartition map[int32]*lot
 	held        []*host.SourceBatch // what unwritten records alias
 	bytes       int
 	since       time.Time // of the oldest uncommitted batch
@@ -88,7 +95,7 @@ type ingestPosition struct {
 }
 
 func newIngest(opts ingestOptions) *ingest {
-	in := &ingest{opts: opts, byPartition: map[int32][]record.Record{}}
+	in := &ingest{opts: opts, byPartition: map[int32]*lot{}}
 	in.trouble.now = opts.Now
 	if opts.Key != nil {
 		in.view = newView(opts.Set, opts.Now)
@@ -241,22 +248,27 @@ func (in *ingest) place(r *host.Record) error {
 	if out.Key != nil {
 		p = record.PartitionForKey(out.Key, in.opts.Partitions)
 	}
-	in.byPartition[p] = append(in.byPartition[p], out)
+	to := in.byPartition[p]
+	if to == nil {
+		to = &lot{}
+		in.byPartition[p] = to
+	}
+	to.records, to.numbers = append(to.records, out), append(to.numbers, in.position.Count)
 	return nil
 }
 
-// flush sends what place has collected. Records of a partition stay in the order of the source;
-// partitions are taken in their order, so that a second run numbers records alike.
+// flush sends what place has collected, each partition in the order of the source.
 func (in *ingest) flush(ctx context.Context) error {
 	for p := range in.opts.Partitions {
-		lot := in.byPartition[p]
-		if len(lot) == 0 {
+		to := in.byPartition[p]
+		if to == nil || len(to.records) == 0 {
 			continue
 		}
-		if err := in.producer.Send(ctx, in.opts.Topic, p, lot); err != nil {
+		err := in.producer.SendNumbered(ctx, in.opts.Topic, p, to.records, to.numbers)
+		if err != nil {
 			return err
 		}
-		in.byPartition[p] = nil
+		to.records, to.numbers = nil, to.numbers[:0]
 	}
 	return nil
 }
@@ -283,7 +295,8 @@ func (in *ingest) fail(ctx context.Context, r *host.Record, bad error) error {
 		in.opts.Pipeline, in.opts.ConfigHash)
 	out.Timestamp = in.opts.Now().UnixMilli()
 	in.position.Dead++
-	return in.producer.Send(ctx, letter.Topic, 0, []record.Record{out})
+	return in.producer.SendNumbered(ctx, letter.Topic, 0, []record.Record{out},
+		[]int64{in.position.Count})
 }
 
 // commit makes everything sent durable together with the position, then tells the connector.

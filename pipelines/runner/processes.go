@@ -63,7 +63,8 @@ func (r *Runner) startProcesses(
 ) (*processes, error) {
 	ps := &processes{operators: map[string]*host.Plugin{}, connectors: map[string]*host.Plugin{}}
 	for alias, command := range p.commands {
-		plugin, err := host.Start(ctx, host.Options{Name: alias, Command: command, Logger: log})
+		plugin, err := host.Start(ctx, host.Options{Name: alias, Command: command, Logger: log,
+			HangTimeout: r.opts.HangTimeout})
 		if err != nil {
 			return nil, errors.Join(err, ps.close())
 		}
@@ -106,7 +107,8 @@ func connectorNames(p *plan.Plan, replay bool) []string {
 func (r *Runner) startConnector(
 	ctx context.Context, name, dir string, log *slog.Logger,
 ) (*host.Plugin, error) {
-	opts := host.Options{Name: name, Logger: log, Output: r.opts.Output}
+	opts := host.Options{Name: name, Logger: log, Output: r.opts.Output,
+		HangTimeout: r.opts.HangTimeout}
 	if r.opts.ConnectorCommand == nil {
 		plugin, err := findConnector(r.opts.Connectors, name)
 		if err != nil {

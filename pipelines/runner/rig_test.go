@@ -52,6 +52,7 @@ type rig struct {
 	// processes runs connectors in processes of their own.
 	processes bool
 	extra     []sdk.Plugin
+	hang      time.Duration // after which a plugin counts as hung
 	vars      map[string]string
 }
 
@@ -219,7 +220,8 @@ func (r *rig) logger() *slog.Logger {
 
 func (r *rig) runner() *runner.Runner {
 	opts := runner.Options{Cluster: r.newCluster, StateDir: r.state, CacheDir: pluginCache,
-		Connectors: append(connectors.Builtin(), r.extra...), Logger: r.logger()}
+		Connectors: append(connectors.Builtin(), r.extra...), Logger: r.logger(),
+		HangTimeout: r.hang}
 	if r.processes {
 		opts.ConnectorCommand = func(name string) (host.Command, error) {
 			return host.Self(connectorArg, name)
@@ -362,4 +364,12 @@ func mustInt(t *testing.T, text string) int {
 // counters are those parts of a status that only records move.
 func counters(st deploy.Status) []int64 {
 	return []int64{st.RecordsIn, st.RecordsOut, st.Late, st.DeadLettered, st.Lag}
+}
+
+// lines are those of a file beside the pipeline's.
+func (r *rig) lines(name string) []string {
+	r.t.Helper()
+	text, err := os.ReadFile(filepath.Join(r.dir, name))
+	require.NoError(r.t, err)
+	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 }

@@ -30,6 +30,9 @@ type Options struct {
 	Connectors []sdk.Plugin
 	// ConnectorCommand says how to start a connector's process; nil runs connectors in this one.
 	ConnectorCommand func(name string) (host.Command, error)
+	// HangTimeout is how long a plugin may take for a batch before it counts as hung, 0 is the host's
+	// default.
+	HangTimeout time.Duration
 	// Output gets what connectors write to the standard output of the host; nil is the log.
 	Output io.Writer
 	// Logger for the pipeline's own words; LogFor, if set, gives one per pipeline instead.

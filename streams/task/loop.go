@@ -57,6 +57,8 @@ type loop struct {
 	last commitRecord
 	// dirty: something happened since the last commit.
 	dirty bool
+	// broken: the core failed half way, so nothing since the last commit may be committed.
+	broken bool
 	// rowsSent: the changelog has rows that no commit record covers yet.
 	rowsSent   bool
 	lastCommit time.Time
@@ -103,6 +105,8 @@ func (t *loop) run(ctx context.Context) error {
 	for {
 		busy, err := t.turn(ctx)
 		switch {
+		case t.broken:
+			return err // also when ctx has ended meanwhile, because another task failed first
 		case ctx.Err() != nil:
 			return t.drain(ctx)
 		case err != nil:
@@ -141,6 +145,7 @@ func (t *loop) turn(ctx context.Context) (busy bool, err error) {
 	runs, ends, resume := t.inbox.take()
 	for i := range runs {
 		if err := t.accept(&runs[i]); err != nil {
+			t.broken = true
 			return false, err
 		}
 	}
@@ -159,6 +164,7 @@ func (t *loop) turn(ctx context.Context) (busy bool, err error) {
 		t.status.processed.Add(int64(n))
 	}
 	if err != nil {
+		t.broken = true
 		return false, fmt.Errorf("task %s: %w", t.name, err)
 	}
 	if err := t.emit(ctx); err != nil {

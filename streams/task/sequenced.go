@@ -39,9 +39,9 @@ func (o SequencedOptions) validate() error {
 }
 
 // SequencedProducer writes the records of a source that can be read again from a position, each
-// record once, whatever crashes in between. Records are numbered in the order of Send; after a
-// crash the source is read again from Position, gets the same numbers, and what the log has
-// already is dropped. It belongs to one goroutine.
+// record once, whatever crashes in between. Records are numbered in the order of Send, or by the
+// caller; after a crash the source is read again from Position, gets the same numbers, and what the
+// log has already is dropped. It belongs to one goroutine.
 type SequencedProducer struct {
 	opts SequencedOptions
 	w    *writer
@@ -126,6 +126,19 @@ func (p *SequencedProducer) Written() int64 { return p.w.written }
 func (p *SequencedProducer) Send(ctx context.Context, topic string, partition int32,
 	records []record.Record,
 ) error {
+	numbers := make([]int64, len(records))
+	for i := range numbers {
+		numbers[i] = p.seq + int64(i) + 1
+	}
+	return p.SendNumbered(ctx, topic, partition, records, numbers)
+}
+
+// SendNumbered is Send with numbers of the caller's, which rise within a partition. It is for sources
+// whose records come in other batches when they are read again: the number of a record must depend
+// on its place in the source alone, not on what was sent before it.
+func (p *SequencedProducer) SendNumbered(ctx context.Context, topic string, partition int32,
+	records []record.Record, numbers []int64,
+) error {
 	l := p.w.lane(topic, partition)
 	if l == nil {
 		if err := p.learn(ctx, topic); err != nil {
@@ -137,15 +150,15 @@ func (p *SequencedProducer) Send(ctx context.Context, topic string, partition in
 	}
 	headers := make([]byte, 0, len(records)*(laneFixed+len(p.opts.Writer)))
 	for i := range records {
-		p.seq++
+		p.seq = max(p.seq, numbers[i])
 		at := len(headers)
 		headers = AppendLane(headers, Lane{
-			Writer: p.opts.Writer, Seq: p.seq, W: operator.NoTime,
+			Writer: p.opts.Writer, Seq: numbers[i], W: operator.NoTime,
 		})
 		r := records[i]
 		r.Headers = append(append(make([]record.Header, 0, len(r.Headers)+1), r.Headers...),
 			record.Header{Key: LaneHeader, Value: headers[at:len(headers):len(headers)]})
-		p.w.add(l, p.seq, false, &r)
+		p.w.add(l, numbers[i], false, &r)
 	}
 	if err := p.w.send(ctx); err != nil {
 		return fmt.Errorf("write to %s-%d: %w", topic, partition, err)

@@ -239,6 +239,39 @@ func TestErrorKeepsPositionAndSaysWhy(t *testing.T) {
 	require.LessOrEqual(t, st.Tasks[0].Inputs[0].Position, int64(20))
 }
 
+// breaking is a counter that fails half way through its second batch, when the worker is told to stop
+// at the same moment, as it is by the failure of another task. Like a Core, it must not be used then.
+type breaking struct {
+	*counter
+	runs int
+	stop func()
+}
+
+func (b *breaking) Run(limit int) (int, error) {
+	n, err := b.counter.Run(limit)
+	if b.runs++; b.runs == 2 && err == nil {
+		b.out = nil
+		b.stop()
+		return n, errors.New("broken half way")
+	}
+	return n, err
+}
+
+func TestNothingOfABrokenBatchIsCommitted(t *testing.T) {
+	m, dir := filled(t, 1, 100), t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	o := countOptions(m, 1, dir)
+	o.newCore = func(c CoreOptions) (processor, error) {
+		inner, err := newCounter(c)
+		return &breaking{counter: inner.(*counter), stop: cancel}, err
+	}
+	_, err := runWorker(ctx, t, o)
+	require.ErrorContains(t, err, "broken half way")
+	_, err = runWorker(t.Context(), t, countOptions(m, 1, dir))
+	require.NoError(t, err)
+	requireLanes(t, expected(m, 1), lanesOf(t, m, outTopics))
+}
+
 func TestStopAndGoOn(t *testing.T) {
 	m := filled(t, 2, 200)
 	dir := t.TempDir()

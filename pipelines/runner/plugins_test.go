@@ -1,0 +1,194 @@
+package runner_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/millstream-io/millstream/pipelines/deploy"
+	"github.com/millstream-io/millstream/pipelines/runner"
+)
+
+// pluginPipeline passes records through the plugin; CONFIG is its configuration.
+const pluginPipeline = `version: 1
+pipeline: p
+on_error: {then: dlq, dlq: dead}
+plugins: {it: {source: SOURCE}}
+sources:
+  in: {connector: file, config: {path: DIR/in.jsonl}, partitions: 3, key: value.id}
+steps:
+  - {id: step, plugin: {use: it, config: CONFIG}}
+sinks: {out: {topic: out}}
+`
+
+func withPlugin(source, config string) string {
+	return strings.NewReplacer("SOURCE", source, "CONFIG", config).Replace(pluginPipeline)
+}
+
+// numbered is a file of n records, r0 and on.
+func numbered(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `{"id":"r%d"}`+"\n", i)
+	}
+	return b.String()
+}
+
+// tagged is what the plugin makes of numbered.
+func tagged(n int, except ...int) []string {
+	var out []string
+	for i := range n {
+		skip := false
+		for _, e := range except {
+			skip = skip || e == i
+		}
+		if !skip {
+			out = append(out, fmt.Sprintf(`r%d={"id":"r%d","tagged":true}`, i, i))
+		}
+	}
+	return out
+}
+
+func TestPlugin(t *testing.T) {
+	r := newRig(t)
+	r.file("in.jsonl", numbered(500))
+	st := r.run(withPlugin(misbehave(t), "{do: tag}"))
+	require.ElementsMatch(t, tagged(500), r.values("out"))
+	require.Equal(t, "effectively once (writer sequence)", st.Guarantees["out"])
+}
+
+// TestPluginIsKilled: the process dies by SIGKILL in the middle; nothing is lost or doubled.
+func TestPluginIsKilled(t *testing.T) {
+	r := newRig(t)
+	r.file("in.jsonl", numbered(500))
+	st := r.run(withPlugin(misbehave(t), fmt.Sprintf("{do: kill, on: r250, once: %s}",
+		filepath.Join(r.dir, "killed"))))
+	require.FileExists(t, filepath.Join(r.dir, "killed"))
+	require.ElementsMatch(t, tagged(500), r.values("out"))
+	require.EqualValues(t, 1, st.Restarts)
+	require.Empty(t, r.read("dead"))
+}
+
+// TestPoisonRecord: the plugin panics on one record, which ends as a dead letter.
+func TestPoisonRecord(t *testing.T) {
+	r := newRig(t)
+	r.file("in.jsonl", numbered(300))
+	st := r.run(withPlugin(misbehave(t), `{do: panic, on: '"r77"'}`))
+	require.ElementsMatch(t, tagged(300, 77), r.values("out"))
+	dead := r.read("dead")
+	require.Len(t, dead, 1)
+	require.Equal(t, `{"id":"r77"}`, string(dead[0].Value))
+	require.Equal(t, "plugin_crash", header(dead[0], "ms-dlq-class"))
+	require.Equal(t, "step", header(dead[0], "ms-dlq-step"))
+	require.EqualValues(t, 1, st.DeadLettered)
+	require.EqualValues(t, 300, st.RecordsIn)
+	require.EqualValues(t, 299, st.RecordsOut)
+}
+
+func TestPluginFailsRecords(t *testing.T) {
+	r := newRig(t)
+	r.file("in.jsonl", numbered(100))
+	st := r.run(withPlugin(misbehave(t), `{do: fail, on: '"r5'}`)) // r5, r50 … r59
+	require.Len(t, r.read("out"), 89)
+	require.EqualValues(t, 11, st.DeadLettered)
+	for _, rec := range r.read("dead") {
+		require.Equal(t, "plugin", header(rec, "ms-dlq-class"))
+		require.Contains(t, header(rec, "ms-dlq-error"), "cannot take it")
+	}
+}
+
+func TestPluginAsksForAnotherTry(t *testing.T) {
+	r := newRig(t)
+	r.file("in.jsonl", numbered(20))
+	yaml := withPlugin(misbehave(t), fmt.Sprintf(`{do: flaky, on: r7, once: %s}`,
+		filepath.Join(r.dir, "once")))
+	r.run(strings.Replace(yaml, "{then: dlq,", "{retry: {max: 3, backoff: 1ms..5ms}, then: dlq,", 1))
+	require.ElementsMatch(t, tagged(20), r.values("out"))
+	require.Empty(t, r.read("dead"))
+}
+
+// TestPluginPrints: what it writes to its standard streams is log, and disturbs nothing.
+func TestPluginPrints(t *testing.T) {
+	r := newRig(t)
+	r.file("in.jsonl", numbered(20))
+	r.run(withPlugin(misbehave(t), `{do: print}`))
+	require.ElementsMatch(t, tagged(20), r.values("out"))
+	require.Contains(t, r.log.String(), "hello from the plugin")
+	require.Contains(t, r.log.String(), "and on the other stream")
+}
+
+// TestPluginGivesUp: the pipeline fails, names the plugin, keeps its position, and goes on from there.
+func TestPluginGivesUp(t *testing.T) {
+	r := newRig(t)
+	r.file("in.jsonl", numbered(100))
+	yaml := withPlugin(misbehave(t), fmt.Sprintf(`{do: give-up, on: '"r50"', once: %s}`,
+		filepath.Join(r.dir, "once")))
+	s := r.start(yaml)
+	err := s.wait()
+	require.ErrorContains(t, err, `plugin "it"`)
+	require.ErrorContains(t, err, "gives up")
+	r.run(yaml)
+	require.ElementsMatch(t, tagged(100), r.values("out"))
+}
+
+// TestWhatIsNoPlugin: each gives an error that names the plugin and says what it did instead.
+func TestWhatIsNoPlugin(t *testing.T) {
+	r := newRig(t)
+	r.file("in.jsonl", numbered(1))
+	script := func(name, text string) string {
+		path := filepath.Join(r.dir, name)
+		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755))
+		return path
+	}
+	for name, tc := range map[string]struct{ source, want string }{
+		"exits at once":  {script("exits", "echo no licence >&2; exit 3"), "no licence"},
+		"prints garbage": {script("garbage", "echo hello; sleep 5"), "hello"},
+		"is a text file": {r.file("text", "just text"), "is not an executable"},
+		"does not exist": {filepath.Join(r.dir, "absent"), "no such file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := r.runner().Prepare(r.ctx(), r.revision(withPlugin(tc.source, "{}")))
+			require.Error(t, err)
+			text := err.Error()
+			if findings, ok := err.(*runner.ErrFindings); ok {
+				text = fmt.Sprintf("%+v", findings.Findings)
+			}
+			require.Contains(t, text, tc.want)
+			require.Contains(t, text, `"it"`)
+		})
+	}
+}
+
+// TestPluginThatAnswersGarbage: what is no frame ends the pipeline with the plugin's name, before any
+// of it is passed on.
+func TestPluginThatAnswersGarbage(t *testing.T) {
+	garbler, err := filepath.Abs("testdata/garbler")
+	require.NoError(t, err)
+	r := newRig(t)
+	r.file("in.jsonl", numbered(10))
+	s := r.start(withPlugin(garbler, "{}"))
+	err = s.wait()
+	require.ErrorContains(t, err, `plugin "it"`)
+	require.ErrorContains(t, err, "breaks the protocol")
+	require.NotErrorIs(t, err, deploy.ErrTemporary)
+	require.Empty(t, r.read("out"))
+	r.run(withPlugin(misbehave(t), "{}"))
+	require.ElementsMatch(t, tagged(10), r.values("out"), "the position was kept")
+}
+
+// TestPluginHangs: after the hang timeout the process is ended and another one does the work.
+func TestPluginHangs(t *testing.T) {
+	r := newRig(t)
+	r.hang = 300 * time.Millisecond
+	r.file("in.jsonl", numbered(50))
+	st := r.run(withPlugin(misbehave(t), fmt.Sprintf(`{do: hang, on: '"r20"', once: %s}`,
+		filepath.Join(r.dir, "once"))))
+	require.ElementsMatch(t, tagged(50), r.values("out"))
+	require.EqualValues(t, 1, st.Restarts)
+	require.Contains(t, r.log.String(), "plugin=it")
+}
