@@ -2,7 +2,7 @@
 //
 // # Path
 //
-//	Start -> core.Open over vfs.Mem and vnet.Pipe; Client options through Dialer; Restart closes
+//	Start -> core.Open over vfs.Mem and vnet.Pipe; Client and Dialer connect to it; Restart closes
 //	and opens it again; Crash goes on with what a power cut would have left on the disk
 //
 // # Locks

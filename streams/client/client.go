@@ -84,8 +84,8 @@ type TopicSpec struct {
 	Configs map[string]string
 }
 
-// LargeRecords is the max.message.bytes of topics the streams layer and pipelines make: a source may
-// have read what Kafka's default of 1 MiB refuses.
+// LargeRecords is the max.message.bytes of topics the streams layer and pipelines make: a source
+// may have read what Kafka's default of 1 MiB refuses.
 const LargeRecords = "67108864"
 
 // TopicInfo describes a topic that exists.
@@ -107,8 +107,8 @@ type Admin interface {
 	CreateTopics(ctx context.Context, specs ...TopicSpec) error
 	// Ranges returns the readable part of each partition.
 	Ranges(ctx context.Context, tps ...TopicPartition) (map[TopicPartition]Range, error)
-	// OffsetsAt returns, for each partition, the offset of the first record with a timestamp at or after
-	// ms, or the end when there is none.
+	// OffsetsAt returns, for each partition, the offset of the first record with a timestamp at or
+	// after ms, or the end when there is none.
 	OffsetsAt(ctx context.Context, ms int64, tps ...TopicPartition) (map[TopicPartition]int64, error)
 	// DeleteRecords moves the start of each partition to the offset, if it is before it.
 	DeleteRecords(ctx context.Context, before map[TopicPartition]int64) error

@@ -394,8 +394,8 @@ func conformLarge(t *testing.T, c client.Cluster) {
 	require.Equal(t, sizes, got)
 }
 
-// conformOffsetsAt: the first record at or after a time, as Kafka's ListOffsets has it; the end when
-// there is none.
+// conformOffsetsAt: the first record at or after a time, as Kafka's ListOffsets has it; the end
+// when there is none.
 func conformOffsetsAt(t *testing.T, c client.Cluster) {
 	ctx := ctxOf(t)
 	create(t, c, "times", 2)

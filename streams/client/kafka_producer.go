@@ -35,9 +35,9 @@ type kafkaProducer struct {
 
 var _ Producer = (*kafkaProducer)(nil)
 
-// loneBytes is the size from which a record travels in a batch of its own, through a client of its own
-// that may make batches as large as requests. All others share batches that any topic takes: Kafka's
-// default limit is 1 MiB.
+// loneBytes is the size from which a record travels in a batch of its own, through a client of its
+// own that may make batches as large as requests. All others share batches that any topic takes:
+// Kafka's default limit is 1 MiB.
 const (
 	loneBytes  = 900 << 10
 	largeBatch = 64 << 20
