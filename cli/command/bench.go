@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -21,6 +22,9 @@ import (
 // broker, bounds a client that keeps little alive. It is printed with each result.
 const benchGCPercent = 400
 
+// benchTopic is deleted and made anew without asking; any other is not.
+const benchTopic = "millstream-bench"
+
 type benchFlags struct {
 	topic       string
 	records     int64
@@ -28,7 +32,7 @@ type benchFlags struct {
 	partitions  int32
 	compression string
 	flush       string
-	keep        bool
+	yes         bool
 }
 
 // benchResult is one measured run.
@@ -57,7 +61,7 @@ func newBenchCommand(a *app) *cobra.Command {
 
 func (f *benchFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.topic, "topic", "millstream-bench", "topic to use; produce makes it anew")
+	flags.StringVar(&f.topic, "topic", benchTopic, "topic to use; produce makes it anew")
 	flags.Int64VarP(&f.records, "records", "n", 2_000_000, "number of records")
 	flags.IntVar(&f.size, "size", 1000, "bytes per record value")
 	flags.Int32VarP(&f.partitions, "partitions", "p", 6, "partitions of the topic")
@@ -74,6 +78,9 @@ func newBenchProduceCommand(a *app) *cobra.Command {
 		Example: "  millstream bench produce\n" +
 			"  millstream bench produce --size 100 -n 10000000 --flush group -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
 			debug.SetGCPercent(benchGCPercent)
 			if err := a.freshTopic(cmd.Context(), f); err != nil {
 				return err
@@ -86,6 +93,7 @@ func newBenchProduceCommand(a *app) *cobra.Command {
 		},
 	}
 	f.register(cmd)
+	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask before a topic is made anew")
 	return cmd
 }
 
@@ -96,15 +104,42 @@ func (a *app) freshTopic(ctx context.Context, f benchFlags) error {
 		return err
 	}
 	defer cl.Close()
-	_, err = adm.DeleteTopic(ctx, f.topic)
-	if err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
+	retention := "3600000"
+	configs := map[string]*string{"flush": &f.flush, "retention.ms": &retention}
+	created, err := adm.CreateTopic(ctx, f.partitions, 1, configs, f.topic)
+	if !errors.Is(err, kerr.TopicAlreadyExists) {
+		return createdForBench(f.topic, created, err)
+	}
+	if err := a.confirm(f.yes || f.topic == benchTopic,
+		"delete topic "+f.topic+" and all its records"); err != nil {
+		return err
+	}
+	if _, err := adm.DeleteTopic(ctx, f.topic); err != nil {
 		return fmt.Errorf("delete topic %s: %w", f.topic, err)
 	}
-	retention := "3600000"
-	_, err = adm.CreateTopic(ctx, f.partitions, 1,
-		map[string]*string{"flush": &f.flush, "retention.ms": &retention}, f.topic)
-	if err != nil {
-		return fmt.Errorf("create topic %s: %w", f.topic, err)
+	created, err = adm.CreateTopic(ctx, f.partitions, 1, configs, f.topic)
+	return createdForBench(f.topic, created, err)
+}
+
+func createdForBench(topic string, r kadm.CreateTopicResponse, err error) error {
+	if err == nil {
+		return nil
+	}
+	return topicRefused("create", topic, err, r.ErrMessage)
+}
+
+// check refuses figures that cannot be measured.
+func (f benchFlags) check() error {
+	switch {
+	case f.records <= 0:
+		return output.Usage("BAD_FLAGS",
+			fmt.Sprintf("--records %d: there is nothing to measure", f.records))
+	case f.size < 0 || f.size > maxLine:
+		return output.Usage("BAD_FLAGS",
+			fmt.Sprintf("--size %d is not between 0 and %d", f.size, maxLine))
+	case f.partitions <= 0:
+		return output.Usage("BAD_FLAGS",
+			fmt.Sprintf("--partitions %d is not at least 1", f.partitions))
 	}
 	return nil
 }
@@ -176,6 +211,9 @@ func newBenchConsumeCommand(a *app) *cobra.Command {
 		Example: "  millstream bench produce && millstream bench consume\n" +
 			"  millstream bench consume --topic orders -n 1000000 -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
 			debug.SetGCPercent(benchGCPercent)
 			result, err := a.benchConsume(cmd.Context(), f)
 			if err != nil {

@@ -39,6 +39,9 @@ func newBenchPipelineCommand(a *app) *cobra.Command {
 		Example: "  millstream bench pipeline\n" +
 			"  millstream bench pipeline --plugin examples/flights/plugins/punctuality -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
 			debug.SetGCPercent(benchGCPercent)
 			result, err := a.benchPipeline(cmd.Context(), f, plugin)
 			if err != nil {

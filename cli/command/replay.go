@@ -98,6 +98,11 @@ func (a *app) replayRun(ctx context.Context, s *deploy.Store, name string, f rep
 	st, err := waitStatus(ctx, s, applied, 0, func(st deploy.Status) bool {
 		return st.State == deploy.Done
 	})
+	if errors.Is(err, context.Canceled) {
+		interrupted := output.Explain(err)
+		return interrupted.WithWhy("the replay itself goes on").
+			WithDo("millstream replay status " + f.as)
+	}
 	if err != nil {
 		return err
 	}

@@ -84,15 +84,48 @@ func TestDecodeRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	}
 }
 
+func TestDecodeTellsWhatIsWrong(t *testing.T) {
+	for line, want := range map[string]string{
+		`{}`:                                    "value is missing",
+		`{"key":"k"}`:                           "value is missing",
+		`{"value":1,"vale":2}`:                  `unknown field "vale"`,
+		`{"value":1} {"value":2}`:               "something follows",
+		`{"value":"x","valueEnc":"hex"}`:        `unknown encoding "hex"`,
+		`{"value":null,"valueEnc":"utf8"}`:      "is null but its encoding",
+		`{"value":"*","valueEnc":"base64"}`:     "not base64",
+		`{"value":{},"valueEnc":"utf8"}`:        "needs a JSON string",
+		`{"value":1,"headers":[["a"]]}`:         "header 0: want [key, value]",
+		`{"value":1,"headers":[["a",1,2]]}`:     "header 0: encoding",
+		`{"value":1,"headers":[[1,2]]}`:         "header 0: key",
+		`{"value":1,"partition":99999999999}`:   "not a record",
+		`["value"]`:                             "not a record",
+		`{"value":1,"headers":[["a","b","z"]]}`: "header 0: value of a",
+		``:                                      "not a record",
+	} {
+		_, err := ndjson.Decode([]byte(line))
+		require.ErrorContains(t, err, want, line)
+	}
+}
+
+// FuzzDecode looks for lines that crash it, and for records that change when they are written and
+// read again.
 func FuzzDecode(f *testing.F) {
-	f.Add([]byte(`{"topic":"t","key":null,"value":{"a":1},"headers":[["h","v","utf8"]]}`))
+	for _, seed := range []string{
+		`{"partition":1,"ts":5,"key":"/w==","keyEnc":"base64","value":{"a": 1},"headers":[["h",null]]}`,
+		`{"value":"","valueEnc":"utf8","headers":[["/g==","x","utf8","base64"]]}`,
+		`{"value":null}`, `{"value":[1,2]}`, `{`, `{"value":"\ud800"}`,
+	} {
+		f.Add([]byte(seed))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got, err := ndjson.Decode(data)
+		first, err := ndjson.Decode(data)
 		if err != nil {
 			return
 		}
-		again, err := ndjson.Decode(ndjson.Append(nil, got.Record))
+		again, err := ndjson.Decode(ndjson.Append(nil, first.Record))
 		require.NoError(t, err)
-		require.Equal(t, got.Record.Value, again.Record.Value)
+		require.Equal(t, first.Record.Key, again.Record.Key)
+		require.Equal(t, first.Record.Value, again.Record.Value)
+		require.Equal(t, first.Record.Headers, again.Record.Headers)
 	})
 }

@@ -54,3 +54,22 @@ func TestParseRefusesAmbiguousAndWrongForms(t *testing.T) {
 		require.ErrorContains(t, err, want, text)
 	}
 }
+
+// FuzzParse looks for texts that crash it, and for positions their own text does not give again.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"start", "42", "+1", "-1", "@-1h", "@2026-02-14T10:00Z",
+		"committed(g)", "", "@", "+", "committed(", "@-"} {
+		f.Add(seed)
+	}
+	now := time.Unix(0, 0)
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := ranges.Parse(text, now)
+		if err != nil {
+			return
+		}
+		require.GreaterOrEqual(t, p.N, int64(0))
+		again, err := ranges.Parse(p.String(), now)
+		require.NoError(t, err)
+		require.Equal(t, p, again)
+	})
+}
