@@ -8,7 +8,7 @@ import (
 	"log/slog"
 )
 
-// ErrDrop, returned for a record, leaves it out of the output without an error.
+// ErrDrop leaves a record out of the output without an error, when it is returned for it.
 var ErrDrop = errors.New("drop this record")
 
 // Ctx is what every function of a plugin gets: the context of the task, which ends when the stream

@@ -133,9 +133,9 @@ func (p *SequencedProducer) Send(ctx context.Context, topic string, partition in
 	return p.SendNumbered(ctx, topic, partition, records, numbers)
 }
 
-// SendNumbered is Send with numbers of the caller's, which rise within a partition. It is for sources
-// whose records come in other batches when they are read again: the number of a record must depend
-// on its place in the source alone, not on what was sent before it.
+// SendNumbered is Send with numbers of the caller's, which rise within a partition. It is for
+// sources whose records come in other batches when they are read again: the number of a record must
+// depend on its place in the source alone, not on what was sent before it.
 func (p *SequencedProducer) SendNumbered(ctx context.Context, topic string, partition int32,
 	records []record.Record, numbers []int64,
 ) error {

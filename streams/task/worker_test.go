@@ -239,8 +239,9 @@ func TestErrorKeepsPositionAndSaysWhy(t *testing.T) {
 	require.LessOrEqual(t, st.Tasks[0].Inputs[0].Position, int64(20))
 }
 
-// breaking is a counter that fails half way through its second batch, when the worker is told to stop
-// at the same moment, as it is by the failure of another task. Like a Core, it must not be used then.
+// breaking is a counter that fails half way through its second batch, when the worker is told to
+// stop at the same moment, as it is by the failure of another task. Like a Core, it must not be
+// used then.
 type breaking struct {
 	*counter
 	runs int
