@@ -14,10 +14,26 @@
 //   - A flag beats its MILLSTREAM_ variable, which beats .millstream.yaml, which beats the user's
 //     config.yaml, which beats the default.
 //
+// # Goroutines
+//
+// A node (serving.go) runs the reconciler of pipelines; close stops and joins it. dev adds one that
+// watches the files, which alone reloads, and one for each set of result topics that it prints;
+// serve joins them. Nothing else outlives the call that started it.
+//
 // # Files
 //
 //	main.go        Main, signals, exit codes
 //	root.go        the tree, global flags
-//	settings.go    viper: where a setting comes from
+//	settings.go    where a setting comes from, checked key by key
+//	usage.go       mistakes in the command line: nearest command, nearest flag, form and example
 //	connection.go  clients of a broker, errors of a broker in users' words
+//	outcome.go     what became of each thing a command changed
+//	help_errors.go every code of an error, explained
+//	complete.go    names a shell may suggest
+//	serving.go     the process of dev and server: a broker and a worker
+//
+// # Tests
+//
+// Scripts in testdata/cli are run against a broker of their own and compared as a whole; -rewrite
+// writes them anew. Tests of pipelines share one server.
 package command

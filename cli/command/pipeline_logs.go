@@ -49,7 +49,7 @@ func (a *app) pipelineLogs(ctx context.Context, name string, follow bool) error 
 		return err
 	}
 	defer cl.Close()
-	start, end, err := logEdges(ctx, kadm.NewClient(cl))
+	start, end, err := logEdges(ctx, kadm.NewClient(cl), deploy.LogTopic)
 	if err != nil {
 		return err
 	}
@@ -105,20 +105,23 @@ func (l *logLines) end() error {
 	return output.List(l.app.printer, l.list, nil)
 }
 
-func logEdges(ctx context.Context, adm *kadm.Client) (start, end int64, err error) {
-	starts, err := adm.ListStartOffsets(ctx, deploy.LogTopic)
+// logEdges gives the offsets between which a control topic has records; 0 and 0 if there is none.
+func logEdges(
+	ctx context.Context, adm *kadm.Client, topic string,
+) (start, end int64, err error) {
+	starts, err := adm.ListStartOffsets(ctx, topic)
 	if err != nil {
-		return 0, 0, fmt.Errorf("list offsets of logs: %w", err)
+		return 0, 0, fmt.Errorf("list offsets of %s: %w", topic, err)
 	}
-	ends, err := adm.ListEndOffsets(ctx, deploy.LogTopic)
+	ends, err := adm.ListEndOffsets(ctx, topic)
 	if err != nil {
-		return 0, 0, fmt.Errorf("list offsets of logs: %w", err)
+		return 0, 0, fmt.Errorf("list offsets of %s: %w", topic, err)
 	}
-	e, ok := ends.Lookup(deploy.LogTopic, 0)
+	e, ok := ends.Lookup(topic, 0)
 	if !ok || errors.Is(e.Err, kerr.UnknownTopicOrPartition) {
 		return 0, 0, nil
 	}
-	s, _ := starts.Lookup(deploy.LogTopic, 0)
+	s, _ := starts.Lookup(topic, 0)
 	return s.Offset, e.Offset, errors.Join(s.Err, e.Err)
 }
 

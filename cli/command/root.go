@@ -1,6 +1,8 @@
 package command
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/millstream-io/millstream/cli/output"
@@ -81,7 +83,17 @@ Start with:  millstream dev examples/flights`,
 			}
 		}
 	}
+	a.addCompletions(root)
 	return root
+}
+
+// mustFind gives the command of a path such as "topic ls".
+func mustFind(root *cobra.Command, path string) *cobra.Command {
+	cmd, rest, err := root.Find(strings.Fields(path))
+	if err != nil || len(rest) > 0 {
+		panic("invariant: there is a command " + path)
+	}
+	return cmd
 }
 
 // helpFor prints the help of the command that args name; cobra's own takes any name for success.

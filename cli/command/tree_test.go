@@ -6,11 +6,13 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/spf13/cobra"
@@ -113,6 +115,41 @@ func TestCompletionScriptsAreMadeForEveryShell(t *testing.T) {
 	require.Zero(t, r.exit)
 	require.Contains(t, r.out, "delete\t")
 	require.Contains(t, r.out, "describe\t")
+}
+
+// TestCompletionKnowsTheNamesOfTheCluster asks as a shell does, of a broker and of none: then
+// nothing is suggested, nothing is said, and the one who types does not wait.
+func TestCompletionKnowsTheNamesOfTheCluster(t *testing.T) {
+	c := startBroker(t, nil)
+	t.Setenv("MILLSTREAM_BOOTSTRAP", c.address)
+	c.ok("topic", "create", "orders", "users")
+	file := writeFile(t, filepath.Join(t.TempDir(), "pipeline.yaml"), doubled("typed"))
+	c.ok("pipeline", "apply", file, "--no-wait")
+	for line, want := range map[string][]string{
+		"topic describe ":       {"orders", "users"},
+		"topic delete orders ":  {"users"},
+		"topic describe users ": nil,
+		"consume ":              {"orders", "users"},
+		"pipeline status ":      {"typed"},
+		"group describe ":       nil,
+		"topic ls -o ":          {"table", "json", "ndjson", "yaml"},
+	} {
+		r := run(t, append([]string{"__complete"}, strings.Split(line, " ")...)...)
+		require.Zero(t, r.exit, line)
+		suggested := strings.Split(strings.TrimSpace(r.out), "\n")
+		require.ElementsMatch(t, want, suggested[:len(suggested)-1], "%q", line)
+	}
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer silent.Close()
+	for _, address := range []string{"127.0.0.1:1", silent.Addr().String()} {
+		t.Setenv("MILLSTREAM_BOOTSTRAP", address)
+		begin := time.Now()
+		r := run(t, "__completeNoDesc", "consume", "")
+		require.Equal(t, ":4\n", r.out)
+		require.NotContains(t, r.err, "error[")
+		require.Less(t, time.Since(begin), dialTimeout)
+	}
 }
 
 // TestErrorCodesAreExplained reads the codes out of the source, so that `help errors` misses none
