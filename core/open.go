@@ -84,6 +84,7 @@ func (b *Broker) openDirs(ctx, run context.Context) error {
 	var err error
 	b.dataDir, err = storage.OpenDir(ctx, storage.DirOptions{
 		FS: b.opts.FS, Path: data, NodeID: b.opts.NodeID, Logger: b.log, Now: b.opts.Now,
+		Reserve:              reservedSpace,
 		RetentionInterval:    millis("log.retention.check.interval.ms", 5*time.Minute),
 		CheckpointInterval:   millis("log.flush.offset.checkpoint.interval.ms", time.Minute),
 		ProducerIDExpiration: millis("producer.id.expiration.ms", 24*time.Hour),
@@ -103,6 +104,10 @@ func (b *Broker) openDirs(ctx, run context.Context) error {
 	}
 	return nil
 }
+
+// reservedSpace is what records leave free on the disk, in bytes: metadata changes are refused below
+// 1 MiB, and without them nobody could start on a full disk or delete a topic.
+const reservedSpace = 4 << 20
 
 // makeDir makes a directory and its parents, each of which survives a power cut: the names of those
 // that are new are synced.

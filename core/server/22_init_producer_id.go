@@ -29,8 +29,11 @@ func (s *Server) initProducerID(ctx context.Context, r *request) (kmsg.Response,
 	}
 	id, err := s.producerIDs.next(ctx)
 	if err != nil {
-		resp.ErrorCode = errorCode(err)
-		s.log.Error("cannot give out a producer id", "error", err.Error())
+		// As Kafka while it waits for a block: every client tries that again, after a while.
+		resp.ErrorCode = kerr.CoordinatorLoadInProgress.Code
+		if s.complaints.allow() {
+			s.log.Error("cannot give out a producer id", "error", err.Error())
+		}
 		return resp, nil
 	}
 	resp.ProducerID, resp.ProducerEpoch = id, 0

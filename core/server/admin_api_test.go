@@ -4,10 +4,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/millstream-io/millstream/core/coretest"
 	"github.com/millstream-io/millstream/core/record"
+	"github.com/millstream-io/millstream/core/vfs"
 )
 
 // TestListOffsets asks a log of three batches, of which the second has the largest timestamp.
@@ -340,4 +342,19 @@ func TestInitProducerID(t *testing.T) {
 	require.Equal(t, int16(35), ask[*kmsg.InitProducerIDResponse](dial(t, c), req).ErrorCode)
 	req.TransactionalID = &empty
 	require.Equal(t, int16(42), ask[*kmsg.InitProducerIDResponse](dial(t, c), req).ErrorCode)
+}
+
+// TestInitProducerIDOnAFullDisk answers what every client tries again, and does not fill the rest of
+// the disk with log lines about it.
+func TestInitProducerIDOnAFullDisk(t *testing.T) {
+	fault := vfs.NewFault(vfs.NewMem())
+	c := coretest.Start(t, coretest.Options{FS: fault})
+	fault.SetSpace(0)
+	w := dial(t, c)
+	for range 50 {
+		got := ask[*kmsg.InitProducerIDResponse](w, kmsg.NewPtrInitProducerIDRequest())
+		require.Equal(t, kerr.CoordinatorLoadInProgress.Code, got.ErrorCode)
+	}
+	fault.SetSpace(-1)
+	require.Zero(t, ask[*kmsg.InitProducerIDResponse](w, kmsg.NewPtrInitProducerIDRequest()).ErrorCode)
 }

@@ -31,6 +31,9 @@ type DirOptions struct {
 	// CheckpointInterval is the time between two writes of the offset checkpoints;
 	// log.flush.offset.checkpoint.interval.ms, default 1 min.
 	CheckpointInterval time.Duration
+	// Reserve is how many bytes of the disk appends leave free, for whatever else needs them to get
+	// out of there, above all the metadata log. 0: none.
+	Reserve int64
 	// ProducerIDExpiration is producer.id.expiration.ms, default 24 h.
 	ProducerIDExpiration time.Duration
 }
@@ -71,6 +74,9 @@ type Dir struct {
 	identity metaProperties
 	lock     io.Closer
 	wasClean bool // the last process closed it in order
+
+	// spare is what may be appended before the disk is asked for its free space again.
+	spare atomic.Int64
 
 	failed    atomic.Pointer[error] // why the directory has failed; nil = it has not
 	failedNow chan struct{}         // closed when failed is set

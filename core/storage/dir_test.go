@@ -391,3 +391,29 @@ func TestEveryFaultAtOpen(t *testing.T) {
 		}
 	}
 }
+
+// TestAppendsLeaveTheReserveFree: what is kept is not used by records, and they go on once there is
+// more.
+func TestAppendsLeaveTheReserveFree(t *testing.T) {
+	fault := vfs.NewFault(vfs.NewMem())
+	d, err := OpenDir(t.Context(), DirOptions{FS: fault, Path: "/data", Reserve: 1 << 20})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.Close()) }()
+	l := mustCreate(t, d, DefaultConfig())
+	fault.SetSpace(1<<20 + 64<<10)
+	appended := 0
+	for ; ; appended++ {
+		if _, err = l.Append(batchOf(t, 1, 1000, t0), AppendOptions{}); err != nil {
+			break
+		}
+		require.Less(t, appended, 100)
+	}
+	require.ErrorIs(t, err, ErrNoSpace)
+	require.Greater(t, appended, 50, "what is not kept is used")
+	free, err := fault.Free("/data")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, free, uint64(1<<20))
+	require.NoError(t, l.Err())
+	fault.SetSpace(2 << 20)
+	mustAppend(t, l, batchOf(t, 1, 1000, t0))
+}

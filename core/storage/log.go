@@ -71,6 +71,8 @@ type logOwner interface {
 	removeLater(path string, delayMS int64)
 	// saveRecoveryPoints writes the recovery point checkpoint now.
 	saveRecoveryPoints() error
+	// room refuses n more bytes (ErrNoSpace) that would use the space that is kept.
+	room(n int) error
 	// saveStartOffsets writes the log start checkpoint now.
 	saveStartOffsets() error
 }

@@ -74,6 +74,9 @@ func (l *Log) append(b []byte, o AppendOptions) (AppendResult, error) {
 	if err != nil {
 		return AppendResult{}, err
 	}
+	if err := l.owner.room(len(b)); err != nil {
+		return AppendResult{}, err
+	}
 	res, err := l.appendValid(b, o, c, now)
 	if err != nil {
 		return res, err
