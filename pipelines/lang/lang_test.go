@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -139,6 +140,22 @@ func TestLimits(t *testing.T) {
 		_, findings := Load("f", []byte(file), Options{})
 		require.NotEmpty(t, findings, name)
 		require.Contains(t, []Code{CodeTooLarge, CodeSyntax}, findings[0].Code, name)
+	}
+}
+
+// TestDeepNestingNeedsLittleMemory: these took 16 GB, when the second parser was asked.
+func TestDeepNestingNeedsLittleMemory(t *testing.T) {
+	for _, unit := range []string{"[", "{a: ", "- ", "? ", "[{a: ", "- [", "a: [", "!!x [", "'["} {
+		for _, file := range []string{
+			strings.Repeat(unit, MaxFileBytes/len(unit)), "a: " + strings.Repeat(unit, 9000) + "]",
+		} {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, findings := Load("f", []byte(file), Options{})
+			runtime.ReadMemStats(&after)
+			require.NotEmpty(t, findings, unit)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(200<<20), unit)
+		}
 	}
 }
 

@@ -29,9 +29,46 @@ func syntaxError(src *File, text []byte, err error, findings *[]Finding) {
 	report(findings, pos, 1, CodeSyntax, message, hint)
 }
 
+// opinionDepth is how deep a text may be nested for goccy/go-yaml to look at it: the memory that it
+// needs grows with the square of that, to gigabytes for a file of 50 KB.
+const opinionDepth = 10 * MaxDepth
+
+// nesting returns how many brackets and list dashes of text enclose each other, or more: quotes and
+// comments are not looked at.
+func nesting(text []byte) int {
+	brackets, dashes, deepest := 0, 0, 0
+	inHead := true // nothing but dashes and spaces since the line began
+	for _, c := range text {
+		switch c {
+		case '\n':
+			dashes, inHead = 0, true
+			continue
+		case ' ':
+			continue
+		case '-', '?':
+			if inHead {
+				dashes++
+			}
+		case '[', '{':
+			brackets++
+			inHead = false
+		case ']', '}':
+			brackets = max(brackets-1, 0)
+			inHead = false
+		default:
+			inHead = false
+		}
+		deepest = max(deepest, brackets+dashes)
+	}
+	return deepest
+}
+
 // secondOpinion asks goccy/go-yaml where the mistake is. Its parser has panicked on hostile
 // input in the past, hence the recover.
 func secondOpinion(text []byte) (at place, message string, ok bool) {
+	if nesting(text) > opinionDepth {
+		return place{}, "", false
+	}
 	defer func() {
 		if recover() != nil {
 			ok = false
