@@ -33,7 +33,7 @@ func newDevCommand(a *app) *cobra.Command {
 			if len(args) == 1 {
 				d.path = args[0]
 			}
-			return d.run(cmd.Context())
+			return unlessStopped(cmd.Context(), &d.serving, d.run(cmd.Context()))
 		},
 	}
 	flags := cmd.Flags()
@@ -53,6 +53,8 @@ type dev struct {
 	path      string
 	vars      []string
 	untilDone bool
+
+	serving bool // the node has started
 
 	node   *node
 	rows   *rowPrinter
@@ -99,6 +101,7 @@ func (d *dev) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.serving = true
 	d.screen.addresses(d.node)
 	err = d.serve(ctx)
 	return errors.Join(err, d.node.close())
@@ -132,8 +135,8 @@ func (d *dev) serve(ctx context.Context) error {
 	defer wg.Wait()
 	defer cancel()
 	if d.current() != nil {
-		if err := d.startPipeline(ctx, &wg); err != nil {
-			return err
+		if err := d.startPipeline(ctx, &wg); err != nil && ctx.Err() == nil {
+			return err // else Ctrl-C came before the pipeline had started
 		}
 	}
 	for {

@@ -19,7 +19,10 @@ func newServerCommand(a *app) *cobra.Command {
 		Args: cobra.NoArgs,
 		Example: "  millstream server --data-dir /var/lib/millstream\n" +
 			"  millstream server --listen 127.0.0.1:19092 --http 127.0.0.1:19080 --config node.yaml",
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			serving := false
+			return unlessStopped(cmd.Context(), &serving, a.serve(cmd.Context(), &serving))
+		},
 	}
 	flags := cmd.Flags()
 	flags.String("data-dir", defaultDataDir, "folder of the log, state and built plugins")
@@ -31,7 +34,8 @@ func newServerCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) serve(ctx context.Context) error {
+// serve runs a node until ctx ends or it fails; *serving tells that it has started.
+func (a *app) serve(ctx context.Context, serving *bool) error {
 	if file := a.settings.GetString("config"); file != "" {
 		if err := a.settings.merge(file); err != nil {
 			return output.Usage("BAD_CONFIG", "cannot use the settings in "+file).WithCause(err)
@@ -50,6 +54,7 @@ func (a *app) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	*serving = true
 	a.printer.Note("broker   %s\nhttp     http://%s\ndata     %s", n.broker.Addr(),
 		n.broker.HTTPAddr(), n.opts.dataDir)
 	select {

@@ -1,14 +1,17 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -115,4 +118,22 @@ func TestVersionInEveryFormat(t *testing.T) {
 	}
 	require.Contains(t, run(t, "version", "-o", "yaml").out, "platform: ")
 	require.Contains(t, run(t, "version").out, "millstream dev (go")
+}
+
+// TestStoppedWhileStarting: Ctrl-C at any moment of a start ends well, and without an error.
+func TestStoppedWhileStarting(t *testing.T) {
+	dir := t.TempDir()
+	pipeline := writeFile(t, filepath.Join(dir, "pipeline.yaml"), ticking("ticks", 5, "x"))
+	for _, command := range [][]string{{"server"}, {"dev", pipeline}} {
+		for _, after := range []time.Duration{0, 2, 5, 10, 20, 40, 80, 160} {
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(after*time.Millisecond, cancel)
+			args := append(slices.Clone(command), "--data-dir", filepath.Join(dir, command[0]),
+				"--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
+			r := runWith(ctx, strings.NewReader(""), args...)
+			cancel()
+			require.Zero(t, r.exit, "%v after %d ms: %s", command, after, r.err)
+			require.NotContains(t, r.err, "error[")
+		}
+	}
 }

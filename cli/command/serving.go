@@ -225,6 +225,15 @@ func explainWorker(err error) error {
 	return output.Failure("WORKER_FAILED", "what runs the pipelines has ended").WithCause(err)
 }
 
+// unlessStopped passes err on, except what Ctrl-C or SIGTERM made of a start that was under way:
+// then a node did what it was told to do.
+func unlessStopped(ctx context.Context, serving *bool, err error) error {
+	if ctx.Err() != nil && !*serving {
+		return nil
+	}
+	return err
+}
+
 // explainOpen puts the commonest reasons for which a broker does not start into users' words.
 func explainOpen(err error, opts nodeOptions) error {
 	var locked *vfs.LockedError
