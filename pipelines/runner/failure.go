@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"syscall"
@@ -18,7 +19,10 @@ import (
 
 // passing are causes that may pass by themselves: an unreachable broker, a full disk.
 var passing = []error{context.DeadlineExceeded, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO,
-	net.ErrClosed, kgo.ErrRecordTimeout, kgo.ErrRecordRetries, task.ErrStateFull}
+	io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, kgo.ErrRecordTimeout, kgo.ErrRecordRetries,
+	task.ErrStateFull,
+	// A broker that came back without its last writes: what is missing is made again from the commit.
+	kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID}
 
 // classifyEnd marks an error that ended a run as temporary where trying again may help. A record that
 // cannot be processed, a plugin that gives up and a state that does not fit are not: the same would
@@ -37,6 +41,12 @@ func temporary(err error) bool {
 		}
 	}
 	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*kgo.ErrFirstReadEOF](err); ok { // the broker went away
+		return true
+	}
+	if _, ok := errors.AsType[*kgo.ErrDataLoss](err); ok {
 		return true
 	}
 	if answer, ok := errors.AsType[*kerr.Error](err); ok {

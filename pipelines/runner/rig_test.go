@@ -3,6 +3,7 @@ package runner_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/millstream-io/millstream/connectors"
@@ -142,6 +144,9 @@ func (r *rig) read(topic string) []*kgo.Record {
 	ctx := r.ctx()
 	ends, err := kadm.NewClient(r.client).ListEndOffsets(ctx, topic)
 	require.NoError(r.t, err)
+	if errors.Is(ends.Error(), kerr.UnknownTopicOrPartition) {
+		return nil // not made yet
+	}
 	require.NoError(r.t, ends.Error())
 	at, left := map[int32]kgo.Offset{}, map[int32]int64{}
 	ends.Each(func(o kadm.ListedOffset) {
@@ -211,7 +216,8 @@ func (r *rig) file(name, text string) string {
 
 func (r *rig) newCluster() (client.Cluster, error) {
 	return client.NewKafka(client.Options{Seeds: []string{r.cluster.Addr()},
-		Dialer: r.cluster.Dialer(), Logger: r.logger(), FetchWait: 50 * time.Millisecond})
+		Dialer: r.cluster.Dialer(), Logger: r.logger(), FetchWait: 50 * time.Millisecond,
+		StallAfter: 200 * time.Millisecond})
 }
 
 func (r *rig) logger() *slog.Logger {
@@ -372,4 +378,23 @@ func (r *rig) lines(name string) []string {
 	text, err := os.ReadFile(filepath.Join(r.dir, name))
 	require.NoError(r.t, err)
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+}
+
+// reads tells whether the first source has read anything.
+func (s *started) reads() bool {
+	sources := s.in.Status().Sources
+	return len(sources) > 0 && sources[0].Records > 0
+}
+
+// persist waits for the end of a run, and starts it again where that is worth trying, as a worker does.
+func (s *started) persist(yaml string) {
+	s.r.t.Helper()
+	for err := s.wait(); err != nil; err = s.wait() {
+		require.ErrorIs(s.r.t, err, deploy.ErrTemporary)
+		s = s.r.start(yaml)
+	}
+}
+
+func (r *rig) cancelable() (context.Context, context.CancelFunc) {
+	return context.WithCancel(context.Background())
 }

@@ -30,6 +30,9 @@ type Options struct {
 	// FetchWait is how long a broker holds a fetch that finds nothing; 0 is 250 ms. A partition
 	// that is assigned or resumed meanwhile waits that long at most.
 	FetchWait time.Duration
+	// StallAfter is how long records may wait for their acknowledgement before that is logged, again
+	// and again while it lasts; 0 is 5 s. A broker whose disk is full keeps them waiting.
+	StallAfter time.Duration
 	// Logger hears of connection trouble; nil is silent.
 	Logger *slog.Logger
 }
@@ -49,6 +52,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.FetchWait == 0 {
 		o.FetchWait = 250 * time.Millisecond
+	}
+	if o.StallAfter == 0 {
+		o.StallAfter = 5 * time.Second
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

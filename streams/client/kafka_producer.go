@@ -3,7 +3,9 @@ package client
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -15,6 +17,8 @@ import (
 type kafkaProducer struct {
 	client *kgo.Client
 	limit  int64 // bytes without acknowledgement
+	stall  time.Duration
+	log    *slog.Logger
 	// large sends records that need a batch of their own; nil before the first.
 	large    *kgo.Client
 	newLarge func() (*kgo.Client, error)
@@ -66,6 +70,7 @@ func (k *Kafka) Producer() (Producer, error) {
 	}
 	p := &kafkaProducer{
 		client: client, limit: k.opts.BufferBytes, known: map[TopicPartition]bool{},
+		stall: k.opts.StallAfter, log: k.opts.Logger,
 		newLarge: func() (*kgo.Client, error) {
 			return k.newProducer(kgo.ProducerLinger(0), kgo.ProducerBatchMaxBytes(largeBatch))
 		},
@@ -195,12 +200,28 @@ func (p *kafkaProducer) admit(ctx context.Context, bytes int64) error {
 			p.mu.Unlock()
 			return nil
 		}
-		moved := p.movedLocked()
+		moved, bytes := p.movedLocked(), p.mu.bytes
 		p.mu.Unlock()
+		if err := p.wait(ctx, moved, bytes); err != nil {
+			return err
+		}
+	}
+}
+
+// wait waits until something was acknowledged, and logs it when that takes long.
+func (p *kafkaProducer) wait(ctx context.Context, moved <-chan struct{}, bytes int64) error {
+	began := time.Now()
+	stalled := time.NewTicker(p.stall)
+	defer stalled.Stop()
+	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-moved:
+			return nil
+		case <-stalled.C:
+			p.log.Warn("the broker does not take records, they wait: is it up, and has its disk space?",
+				"waited", time.Since(began).Round(time.Millisecond), "bytes", bytes)
 		}
 	}
 }
@@ -251,12 +272,10 @@ func (p *kafkaProducer) Flush(ctx context.Context) error {
 			p.mu.Unlock()
 			return err
 		}
-		moved := p.movedLocked()
+		moved, bytes := p.movedLocked(), p.mu.bytes
 		p.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-moved:
+		if err := p.wait(ctx, moved, bytes); err != nil {
+			return err
 		}
 	}
 }
