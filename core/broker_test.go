@@ -215,3 +215,35 @@ func TestHTTPEndpoints(t *testing.T) {
 	require.False(t, strings.Contains(metrics, "NaN"))
 	require.NoError(t, b.Close(ctx))
 }
+
+// TestDamagedPartitionKeepsNothingElse: a broker with one damaged log starts, serves the others,
+// answers for that one with an error that says so, and can delete it.
+func TestDamagedPartitionKeepsNothingElse(t *testing.T) {
+	ctx, disk := testContext(t), vfs.NewMem()
+	c := coretest.Start(t, coretest.Options{FS: disk})
+	produce := func(topic string) error {
+		cl := c.Client(kgo.RecordRetries(0), kgo.RequestRetries(0), kgo.DisableIdempotentWrite())
+		defer cl.Close()
+		return cl.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte(topic)}).FirstErr()
+	}
+	_, err := kadm.NewClient(c.Client()).CreateTopics(ctx, 1, 1, nil, "good", "bad")
+	require.NoError(t, err)
+	require.NoError(t, produce("good"))
+	require.NoError(t, produce("bad"))
+	c.Stop()
+	f, err := disk.OpenFile("/millstream/data/bad-0/00000000000000000000.log", vfs.WriteOnly, 0)
+	require.NoError(t, err)
+	require.NoError(t, f.Truncate(20))
+	require.NoError(t, f.Close())
+	c.Start()
+	require.NoError(t, produce("good"))
+	require.ErrorIs(t, produce("bad"), kerr.KafkaStorageError)
+	require.Equal(t, []string{"good", "good"}, values(ctx, t, c, "good", 2))
+	require.Contains(t, c.Log(), "recovery-point-offset-checkpoint", "what to do about it")
+	admin := kadm.NewClient(c.Client())
+	_, err = admin.DeleteTopics(ctx, "bad")
+	require.NoError(t, err)
+	_, err = admin.CreateTopics(ctx, 1, 1, nil, "bad")
+	require.NoError(t, err)
+	require.NoError(t, produce("bad"))
+}

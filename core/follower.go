@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/google/uuid"
 
@@ -20,9 +19,8 @@ type follower struct {
 	topics map[uuid.UUID]string
 	// deleted hands deletions to forget, which waits for the group log and must not be waited for.
 	deleted chan []string
-	// first is the error of the first image, which ends Open.
-	first   error
-	started bool
+	// complaint is the last error that was logged: a partition that stays offline is told once.
+	complaint string
 }
 
 func newFollower(b *Broker) *follower {
@@ -33,7 +31,7 @@ func newFollower(b *Broker) *follower {
 func (f *follower) start() error {
 	f.cancel = f.b.controller.Watch(f.apply)
 	f.b.background.Go(f.forget)
-	return f.first
+	return f.b.dataDir.Err() // of single partitions were logged: the rest is served
 }
 
 // close ends forget. The controller is closed already.
@@ -44,14 +42,15 @@ func (f *follower) close() {
 
 // apply follows one image.
 func (f *follower) apply(image *metadata.Image) {
+	complaint := ""
 	if err := f.b.replicas.Apply(image); err != nil {
-		// A partition that could not be made or removed: the rest is served.
-		f.b.log.Error("cannot apply the metadata to all partitions", "error", err.Error())
-		if !f.started {
-			f.first = fmt.Errorf("apply metadata: %w", err)
-		}
+		complaint = err.Error()
 	}
-	f.started = true
+	// Of a partition that could not be made or removed: the rest is served.
+	if complaint != "" && complaint != f.complaint {
+		f.b.log.Error("cannot apply the metadata to all partitions", "error", complaint)
+	}
+	f.complaint = complaint
 	partitions, leading := int32(0), map[int32]int32{}
 	if t, ok := image.Topic(group.TopicName); ok {
 		partitions = int32(len(t.Partitions))

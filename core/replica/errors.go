@@ -8,6 +8,8 @@ var (
 	ErrUnknownPartition = errors.New("unknown topic or partition")
 	// ErrUnknownTopicID says that no topic has that id, for instance since it was deleted.
 	ErrUnknownTopicID = errors.New("unknown topic id")
+	// ErrOffline says that this node leads the partition, but cannot use its log; it wraps why.
+	ErrOffline = errors.New("partition is offline")
 	// ErrNotLeader says that another node leads the partition, or none does.
 	ErrNotLeader = errors.New("not the leader of the partition")
 )

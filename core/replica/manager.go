@@ -53,6 +53,22 @@ type table struct {
 	image  *metadata.Image // nil before the first Apply
 	byName map[storage.TopicPartition]*Partition
 	byID   map[partitionID]*Partition
+	// offline are the partitions whose log cannot be used.
+	offline map[partitionID]offline
+}
+
+// offline is a partition without a log that works.
+type offline struct {
+	tp  storage.TopicPartition
+	err error
+}
+
+// missing returns why a partition that the metadata knows is not served.
+func (t *table) missing(topic *metadata.Topic, partition int32) error {
+	if o, ok := t.offline[partitionID{topic.ID, partition}]; ok {
+		return fmt.Errorf("%w: %w", ErrOffline, o.err)
+	}
+	return fmt.Errorf("%s-%d: %w", topic.Name, partition, ErrNotLeader)
 }
 
 type partitionID struct {
@@ -79,7 +95,7 @@ func (m *Manager) Partition(tp storage.TopicPartition) (*Partition, error) {
 	if t.image != nil {
 		topic, ok := t.image.Topic(tp.Topic)
 		if ok && tp.Partition >= 0 && int(tp.Partition) < len(topic.Partitions) {
-			return nil, fmt.Errorf("%s-%d: %w", topic.Name, tp.Partition, ErrNotLeader)
+			return nil, t.missing(topic, tp.Partition)
 		}
 	}
 	return nil, ErrUnknownPartition
@@ -101,7 +117,7 @@ func (m *Manager) PartitionByID(topic uuid.UUID, partition int32) (*Partition, e
 	case partition < 0 || int(partition) >= len(known.Partitions):
 		return nil, fmt.Errorf("%s-%d: %w", known.Name, partition, ErrUnknownPartition)
 	}
-	return nil, fmt.Errorf("%s-%d: %w", known.Name, partition, ErrNotLeader)
+	return nil, t.missing(known, partition)
 }
 
 // serving returns why a lookup must not give the partition out.
@@ -122,8 +138,9 @@ func (m *Manager) Apply(image *metadata.Image) error {
 		return nil
 	}
 	next := &table{image: image,
-		byName: make(map[storage.TopicPartition]*Partition, len(old.byName)),
-		byID:   make(map[partitionID]*Partition, len(old.byID)),
+		byName:  make(map[storage.TopicPartition]*Partition, len(old.byName)),
+		byID:    make(map[partitionID]*Partition, len(old.byID)),
+		offline: make(map[partitionID]offline),
 	}
 	errs := m.dropGone(old, image)
 	var work []*following
@@ -148,6 +165,9 @@ func (m *Manager) Apply(image *metadata.Image) error {
 		if f.p != nil {
 			next.byName[f.p.tp] = f.p
 			next.byID[partitionID{f.topic.ID, f.index}] = f.p
+		} else if f.err != nil {
+			tp := storage.TopicPartition{Topic: f.topic.Name, Partition: f.index}
+			next.offline[partitionID{f.topic.ID, f.index}] = offline{tp, f.err}
 		}
 	}
 	m.table.Store(next)
@@ -208,20 +228,32 @@ func (m *Manager) unchanged(old *table, image *metadata.Image, topic *metadata.T
 // dropGone deletes the logs of partitions that image does not give to this node any more.
 func (m *Manager) dropGone(old *table, image *metadata.Image) []error {
 	var errs []error
-	for id, p := range old.byID {
-		topic, ok := image.TopicByID(id.topic)
-		if ok && int(id.partition) < len(topic.Partitions) &&
-			slices.Contains(topic.Partitions[id.partition].Replicas, m.opts.NodeID) {
-			continue
-		}
-		p.leave()
-		if err := m.opts.Dir.Delete(p.tp); err != nil {
+	drop := func(id partitionID, tp storage.TopicPartition) {
+		if err := m.opts.Dir.Delete(tp); err != nil {
 			errs = append(errs, err)
-			continue
+			return
 		}
-		m.opts.Logger.Info("log deleted", "partition", p.tp, "id", p.topicID)
+		m.opts.Logger.Info("log deleted", "partition", tp, "id", id.topic)
+	}
+	for id, p := range old.byID {
+		if !m.assigned(image, id) {
+			p.leave()
+			drop(id, p.tp)
+		}
+	}
+	for id, o := range old.offline {
+		if _, known := m.opts.Dir.Log(o.tp); known && !m.assigned(image, id) {
+			drop(id, o.tp)
+		}
 	}
 	return errs
+}
+
+// assigned reports whether image gives the partition to this node.
+func (m *Manager) assigned(image *metadata.Image, id partitionID) bool {
+	topic, ok := image.TopicByID(id.topic)
+	return ok && int(id.partition) < len(topic.Partitions) &&
+		slices.Contains(topic.Partitions[id.partition].Replicas, m.opts.NodeID)
 }
 
 // follow opens the partition's log if p is nil, sets its configuration and its role.

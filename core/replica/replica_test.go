@@ -401,7 +401,7 @@ func TestApplyGoesOnAfterAFullDisk(t *testing.T) {
 	_ = c.partition()
 	second := storage.TopicPartition{Topic: "orders", Partition: 1}
 	_, err := c.manager.Partition(second)
-	require.ErrorIs(t, err, ErrNotLeader)
+	require.ErrorIs(t, err, ErrOffline)
 	require.NoError(t, c.change())
 	_, err = c.manager.Partition(second)
 	require.NoError(t, err)

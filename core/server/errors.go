@@ -22,6 +22,7 @@ var errorCodes = []struct {
 	// Partitions and reading.
 	{replica.ErrUnknownPartition, kerr.UnknownTopicOrPartition},
 	{replica.ErrUnknownTopicID, kerr.UnknownTopicID},
+	{replica.ErrOffline, kerr.KafkaStorageError},
 	{replica.ErrNotLeader, kerr.NotLeaderForPartition},
 	{replica.ErrFencedLeaderEpoch, kerr.FencedLeaderEpoch},
 	{replica.ErrUnknownLeaderEpoch, kerr.UnknownLeaderEpoch},
