@@ -407,7 +407,7 @@ func conformOffsetsAt(t *testing.T, c client.Cluster) {
 		require.NoError(t, err)
 	}
 	require.NoError(t, p.Flush(ctx))
-	for ms, want := range map[int64]int64{50: 0, 100: 0, 101: 1, 300: 2, 301: 3} {
+	for ms, want := range map[int64]int64{-5: 0, -1: 0, 50: 0, 100: 0, 101: 1, 300: 2, 301: 3} {
 		got, err := c.Admin().OffsetsAt(ctx, ms, at("times", 0), at("times", 1))
 		require.NoError(t, err)
 		require.Equal(t, map[client.TopicPartition]int64{at("times", 0): want, at("times", 1): 0},

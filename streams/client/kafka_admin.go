@@ -156,6 +156,7 @@ func (a kafkaAdmin) ranges(ctx context.Context, tps []TopicPartition,
 
 func (a kafkaAdmin) OffsetsAt(ctx context.Context, ms int64, tps ...TopicPartition,
 ) (offsets map[TopicPartition]int64, err error) {
+	ms = max(ms, 0) // negative numbers ask for other things than a time
 	var topics []string
 	for _, tp := range tps {
 		if !slices.Contains(topics, tp.Topic) {

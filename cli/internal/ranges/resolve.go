@@ -152,8 +152,9 @@ func list(ctx context.Context, ask lister, topic string) (map[int32]int64, error
 func atTime(
 	ctx context.Context, admin *kadm.Client, topic string, t time.Time, edges Range,
 ) (map[int32]int64, error) {
+	ms := max(t.UnixMilli(), 0) // negative numbers ask for other things than a time
 	ask := func(ctx context.Context, topics ...string) (kadm.ListedOffsets, error) {
-		return admin.ListOffsetsAfterMilli(ctx, t.UnixMilli(), topics...)
+		return admin.ListOffsetsAfterMilli(ctx, ms, topics...)
 	}
 	found, err := list(ctx, ask, topic)
 	if err != nil {
