@@ -3,17 +3,16 @@
 //
 // # Path
 //
-// [Resolve] turns a range into explicit offsets per input partition, so that the same
-// specification always means the same run. The shadow is deployed like any pipeline (package
-// deploy) under its own name: its group, state, internal topics and outputs carry that name, so it
-// never touches the live one. [Verify] reads the live and the shadow outputs and compares them
-// record by record.
+// The shadow is deployed like any pipeline (package deploy) under its own name, with explicit offsets
+// per input partition (deploy.Replay), so that the same specification always means the same run. Its
+// group, state, internal topics and outputs carry its name, so it never touches the live one. [Verify]
+// reads the live and the shadow outputs and compares them record by record.
 //
 // # What equal means
 //
 // Per output partition, the shadow's records are one unbroken run of the live ones: the same keys,
-// values, timestamps and headers in the same order. Offsets, transaction markers and the ms-lane
-// header, which names the writer, are left out. A replay that covers all input must give all
+// values, timestamps and headers in the same order. Offsets, control records, records that only carry
+// watermarks and the ms-lane header, which names the writer, are left out. A replay that covers all input must give all
 // output: then nothing may come before or behind the run either.
 //
 // Windows that began before the range cannot be rebuilt from it. The shadow leaves them out, and
@@ -21,7 +20,6 @@
 //
 // # Files
 //
-//	spec.go     a range turned into offsets; names of the shadow
 //	outputs.go  fingerprints of a topic's records
 //	verify.go   the comparison
 package replay

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -13,10 +13,8 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/millstream-io/millstream/pipelines/deploy"
+	"github.com/millstream-io/millstream/streams/operator"
 )
-
-// lanePrefix starts the headers that name a writer; they differ between live and shadow by design.
-const lanePrefix = "ms-lane"
 
 // imprint is what one output record is compared by.
 type imprint struct {
@@ -30,10 +28,20 @@ func fingerprints(
 ) (map[int32][]imprint, error) {
 	imprints := map[int32][]imprint{}
 	err := scan(ctx, connect, topic, func(r *kgo.Record) bool {
+		if carriesTime(r) {
+			return true
+		}
 		imprints[r.Partition] = append(imprints[r.Partition], imprint{fingerprint(r), r.Offset})
 		return true
 	})
 	return imprints, err
+}
+
+// carriesTime tells whether a record is no result but tells readers how far a writer is.
+func carriesTime(r *kgo.Record) bool {
+	return slices.ContainsFunc(r.Headers, func(h kgo.RecordHeader) bool {
+		return h.Key == operator.HeaderWatermark
+	})
 }
 
 // fingerprint hashes what must be equal. Every part is preceded by its length, and null differs
@@ -55,7 +63,7 @@ func fingerprint(r *kgo.Record) xxh3.Uint128 {
 	part(r.Key)
 	part(r.Value)
 	for _, header := range r.Headers {
-		if !strings.HasPrefix(header.Key, lanePrefix) {
+		if header.Key != operator.HeaderLane { // names the writer, who differs by design
 			part([]byte(header.Key))
 			part(header.Value)
 		}
