@@ -52,7 +52,7 @@ func (s *Server) newConn(ctx context.Context, raw net.Conn) *conn {
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	limits := &s.opts.Limits
 	c.in = frameReader{
-		conn: raw, readers: s.readers, memory: s.memory, limitOf: limits.frame,
+		conn: raw, readers: s.readers, memory: s.memory, limitOf: c.limitOf,
 		idle: limits.IdleTimeout, step: limits.StepTimeout, stop: &c.draining,
 	}
 	c.out.w = &answerWriter{
@@ -68,6 +68,16 @@ func (s *Server) newConn(ctx context.Context, raw net.Conn) *conn {
 func canSendfile(raw net.Conn) bool {
 	_, ok := raw.(*net.TCPConn)
 	return ok && runtime.GOOS == "linux"
+}
+
+// limitOf is Limits.frame, with less for a connection of which nothing was understood yet. A large
+// Produce may come first: clients that know the versions do not ask on each connection.
+func (c *conn) limitOf(key int16) (limit, cost int) {
+	limit, cost = c.s.opts.Limits.frame(key)
+	if !c.valid && key != protocol.KeyProduce {
+		limit = min(limit, c.s.opts.Limits.FirstRequestBytes)
+	}
+	return limit, cost
 }
 
 // serve reads requests until the connection ends.
@@ -95,11 +105,11 @@ func (c *conn) read() error {
 		if c.draining.Load() {
 			return nil
 		}
-		limit, buffer := c.s.opts.Limits.RequestBytes, readBufferBytes
+		buffer := readBufferBytes
 		if !c.valid {
-			limit, buffer = c.s.opts.Limits.FirstRequestBytes, firstBufferBytes
+			buffer = firstBufferBytes
 		}
-		frame, err := c.in.next(c.ctx, limit, buffer)
+		frame, err := c.in.next(c.ctx, c.s.opts.Limits.RequestBytes, buffer)
 		if err != nil {
 			if c.readAgain(err) {
 				continue

@@ -152,7 +152,7 @@ func hostileFrames() []hostileFrame {
 		{"size 9", true, "00000009" + strings.Repeat("00", 9)},
 		{"size 2 GiB - 1", true, "7fffffff" + strings.Repeat("00", 100)},
 		{"size 100 MiB + 1", true, "06400001" + strings.Repeat("00", 100)},
-		{"first request over 64 KiB", false, "00010001" + strings.Repeat("00", 100)},
+		{"first request over 64 KiB", false, "00010001" + "0003" + strings.Repeat("00", 5000)},
 		{"control request over 8 MiB", true,
 			"00800001" + "0003000100000001ffff" + strings.Repeat("00", 70000)},
 		{"unknown key", true, header(999, 0, "")},

@@ -242,3 +242,16 @@ func TestLogAppendTime(t *testing.T) {
 	require.NoError(t, b.CheckCRC())
 	require.Equal(t, got.LogAppendTime, b.MaxTimestamp())
 }
+
+// TestLargeProduceComesFirst: clients with fixed versions, and those that asked on another
+// connection, begin with the records.
+func TestLargeProduceComesFirst(t *testing.T) {
+	c := coretest.Start(t, coretest.Options{})
+	newTopic(t, c, "t", 1, nil)
+	b := record.NewBuilder(record.BuilderOptions{})
+	b.Append(record.Record{Timestamp: 1, Value: []byte(strings.Repeat("x", 900_000))})
+	records, err := b.Build()
+	require.NoError(t, err)
+	got := produceOne(dial(t, c), produceRequest(9, "t", [16]byte{}, 0, records))
+	require.Zero(t, got.ErrorCode)
+}

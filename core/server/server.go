@@ -19,7 +19,8 @@ type Limits struct {
 	// ControlRequestBytes bounds a request other than Produce, whose decoded form can take many
 	// times its bytes. Default 8 MiB.
 	ControlRequestBytes int
-	// FirstRequestBytes bounds a connection's requests until one was understood. Default 64 KiB.
+	// FirstRequestBytes bounds a connection's requests, but for Produce, until one was understood.
+	// Default 64 KiB.
 	FirstRequestBytes int
 	// MemoryBytes bounds the large requests in flight of all connections. Default 256 MiB.
 	MemoryBytes int64
