@@ -227,26 +227,27 @@ func (m *Manager) unchanged(old *table, image *metadata.Image, topic *metadata.T
 
 // dropGone deletes the logs of partitions that image does not give to this node any more.
 func (m *Manager) dropGone(old *table, image *metadata.Image) []error {
-	var errs []error
-	drop := func(id partitionID, tp storage.TopicPartition) {
-		if err := m.opts.Dir.Delete(tp); err != nil {
-			errs = append(errs, err)
-			return
-		}
-		m.opts.Logger.Info("log deleted", "partition", tp, "id", id.topic)
-	}
+	var gone []storage.TopicPartition
 	for id, p := range old.byID {
 		if !m.assigned(image, id) {
 			p.leave()
-			drop(id, p.tp)
+			gone = append(gone, p.tp)
 		}
 	}
 	for id, o := range old.offline {
 		if _, known := m.opts.Dir.Log(o.tp); known && !m.assigned(image, id) {
-			drop(id, o.tp)
+			gone = append(gone, o.tp)
 		}
 	}
-	return errs
+	if len(gone) == 0 {
+		return nil
+	}
+	// All together: a topic may have thousands, and the caller of DeleteTopics waits.
+	if err := m.opts.Dir.Delete(gone...); err != nil {
+		return []error{err}
+	}
+	m.opts.Logger.Info("logs deleted", "partitions", len(gone), "first", gone[0])
+	return nil
 }
 
 // assigned reports whether image gives the partition to this node.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -47,7 +48,7 @@ func (d *Dir) create(tp TopicPartition, topicID uuid.UUID, c Config) (*Log, erro
 		}
 		d.logger.Warn("log of an earlier topic of that name is set aside", "partition", tp,
 			"id", l.TopicID(), "wanted", topicID)
-		if _, err := d.setAside(l, suffixDirStray); err != nil {
+		if _, err := d.setAside(suffixDirStray, l); err != nil {
 			return nil, err
 		}
 	}
@@ -122,36 +123,43 @@ func (d *Dir) createNew(tp TopicPartition, topicID uuid.UUID, c Config) (*Log, e
 	return l, nil
 }
 
-// Delete takes a partition out of service at once: its directory is renamed to
+// Delete takes partitions out of service at once: their directories are renamed to
 // <topic>-<partition>.<uuid>-delete and unlinked after file.delete.delay.ms. Chunks handed out stay
-// readable. The error is ErrUnknownPartition if there is no such log.
-func (d *Dir) Delete(tp TopicPartition) error {
-	return d.retire(tp, suffixDirDelete)
+// readable. What fails for one does not keep the others; ErrUnknownPartition is in the error if
+// there is no such log.
+func (d *Dir) Delete(tps ...TopicPartition) error {
+	return d.retire(suffixDirDelete, tps)
 }
 
 // Quarantine takes a partition out of service like Delete, but keeps its files, in a directory with
 // suffix -stray, for an operator to look at. It is for logs that the cluster does not know of.
 func (d *Dir) Quarantine(tp TopicPartition) error {
-	return d.retire(tp, suffixDirStray)
+	return d.retire(suffixDirStray, []TopicPartition{tp})
 }
 
-func (d *Dir) retire(tp TopicPartition, suffix string) error {
+func (d *Dir) retire(suffix string, tps []TopicPartition) error {
 	if err := d.usable(); err != nil {
-		return fmt.Errorf("delete log %s: %w", tp, err)
+		return fmt.Errorf("delete logs: %w", err)
 	}
-	defer d.claim(tp)()
-	l, ok := d.Log(tp)
-	if !ok {
-		return fmt.Errorf("delete log %s: %w", tp, ErrUnknownPartition)
+	// In order, so that two who want the same ones do not wait for each other.
+	tps = slices.SortedFunc(slices.Values(tps), compareTopicPartition)
+	var logs []*Log
+	var errs []error
+	for _, tp := range slices.Compact(tps) {
+		defer d.claim(tp)()
+		if l, ok := d.Log(tp); ok {
+			logs = append(logs, l)
+		} else {
+			errs = append(errs, fmt.Errorf("delete log %s: %w", tp, ErrUnknownPartition))
+		}
 	}
-	path, err := d.setAside(l, suffix)
-	if err != nil {
-		return fmt.Errorf("delete log %s: %w", tp, err)
+	moved, err := d.setAside(suffix, logs...)
+	for _, l := range moved {
+		if suffix == suffixDirDelete {
+			d.removeLater(l.dir(), l.config.Load().FileDeleteDelayMS)
+		}
 	}
-	if suffix == suffixDirDelete {
-		d.removeLater(path, l.config.Load().FileDeleteDelayMS)
-	}
-	return nil
+	return errors.Join(append(errs, err)...)
 }
 
 // asideName makes the name of a directory that is no partition any more.
@@ -162,25 +170,35 @@ func (d *Dir) asideName(tp TopicPartition, suffix string) string {
 	return filepath.Join(d.opts.Path, topic+tail)
 }
 
-// setAside closes a log, renames its directory and forgets it.
-func (d *Dir) setAside(l *Log, suffix string) (string, error) {
-	path := d.asideName(l.tp, suffix)
-	if err := l.moveAway(path); err != nil {
-		return "", err
+// setAside closes logs, renames their directories and forgets them; moved are those for which that
+// worked. One sync and one checkpoint do for all.
+func (d *Dir) setAside(suffix string, logs ...*Log) (moved []*Log, err error) {
+	var errs []error
+	for _, l := range logs {
+		if err := l.moveAway(d.asideName(l.tp, suffix)); err != nil {
+			errs = append(errs, fmt.Errorf("set log %s aside: %w", l.tp, err))
+			continue
+		}
+		d.mu.Lock()
+		delete(d.mu.logs, l.tp)
+		d.mu.Unlock()
+		moved = append(moved, l)
 	}
-	d.mu.Lock()
-	delete(d.mu.logs, l.tp)
-	d.mu.Unlock()
+	if len(moved) == 0 {
+		return nil, errors.Join(errs...)
+	}
 	if err := d.opts.FS.SyncDir(d.opts.Path); err != nil {
 		d.fail(fmt.Errorf("sync %s: %w", d.opts.Path, err))
-		return "", d.failure()
+		return nil, d.failure()
 	}
 	if err := d.saveCheckpoints(); err != nil {
 		d.staleLines.Store(true)
-		d.logger.Warn("checkpoints keep lines of a deleted log", "partition", l.tp, "error", err)
+		d.logger.Warn("checkpoints keep lines of deleted logs", "logs", len(moved), "error", err)
 	}
-	l.notify()
-	return path, nil
+	for _, l := range moved {
+		l.notify()
+	}
+	return moved, errors.Join(errs...)
 }
 
 // moveAway closes the log and renames its directory.

@@ -417,3 +417,26 @@ func TestAppendsLeaveTheReserveFree(t *testing.T) {
 	fault.SetSpace(2 << 20)
 	mustAppend(t, l, batchOf(t, 1, 1000, t0))
 }
+
+// TestDeletingManyLogsSyncsOnce: a topic of thousands of partitions goes in one step, and what is
+// wrong with one of them keeps none of the others.
+func TestDeletingManyLogsSyncsOnce(t *testing.T) {
+	fault := vfs.NewFault(vfs.NewMem())
+	d := mustOpen(t, fault, "/data")
+	tps := []TopicPartition{{Topic: "missing"}}
+	for i := range int32(200) {
+		tp := TopicPartition{Topic: "many", Partition: 199 - i}
+		_, err := d.Create(tp, uuid.New(), DefaultConfig())
+		require.NoError(t, err)
+		tps = append(tps, tp, tp) // asking twice is asking once
+	}
+	before := fault.Count(vfs.OpSyncDir)
+	require.ErrorIs(t, d.Delete(tps...), ErrUnknownPartition)
+	require.Empty(t, d.Logs())
+	require.Less(t, fault.Count(vfs.OpSyncDir)-before, 10)
+	for _, tp := range tps[1:3] {
+		l, err := d.Create(tp, uuid.New(), DefaultConfig())
+		require.NoError(t, err)
+		require.Zero(t, l.EndOffset())
+	}
+}
