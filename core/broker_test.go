@@ -247,3 +247,20 @@ func TestDamagedPartitionKeepsNothingElse(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, produce("bad"))
 }
+
+// TestLostMetadataIsRefused: a new metadata log beside old partitions would set them all aside.
+func TestLostMetadataIsRefused(t *testing.T) {
+	disk := vfs.NewMem()
+	c := coretest.Start(t, coretest.Options{FS: disk})
+	_, err := kadm.NewClient(c.Client()).CreateTopics(testContext(t), 1, 1, nil, "t")
+	require.NoError(t, err)
+	c.Stop()
+	require.NoError(t, disk.Rename("/millstream/raft", "/saved"))
+	_, err = core.Open(testContext(t), core.Options{DataDir: "/millstream", FS: disk,
+		Net: vnet.NewPipe(), Listen: "broker:1"})
+	require.ErrorIs(t, err, core.ErrMetadataLost)
+	require.NoError(t, disk.RemoveAll("/millstream/raft"))
+	require.NoError(t, disk.Rename("/saved", "/millstream/raft"))
+	c.Start()
+	require.Empty(t, values(testContext(t), t, c, "t", 0))
+}

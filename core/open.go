@@ -2,7 +2,9 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"path/filepath"
 	"strconv"
@@ -21,6 +23,9 @@ import (
 	"github.com/millstream-io/millstream/core/vfs"
 	"github.com/millstream-io/millstream/core/vnet"
 )
+
+// ErrMetadataLost says that there are partitions, but no metadata log that knows them.
+var ErrMetadataLost = errors.New("the metadata log is lost")
 
 // Open starts a broker. It returns when clients are served. A data directory that another process
 // uses is refused with that process's pid (vfs.ErrLocked).
@@ -46,6 +51,9 @@ func (b *Broker) open(ctx, run context.Context) error {
 	if err := b.openDirs(ctx, run); err != nil {
 		return err
 	}
+	if err := b.checkMetadataIsThere(); err != nil {
+		return err
+	}
 	if err := b.openController(ctx); err != nil {
 		return err
 	}
@@ -67,6 +75,9 @@ func (b *Broker) open(ctx, run context.Context) error {
 }
 
 func (b *Broker) dataPath() string { return filepath.Join(b.opts.DataDir, "data") }
+
+// quorumPath is where the controller keeps what it voted for, from its first start on.
+func (b *Broker) quorumPath() string { return filepath.Join(b.raftPath(), "quorum") }
 
 func (b *Broker) raftPath() string { return filepath.Join(b.opts.DataDir, "raft") }
 
@@ -105,9 +116,21 @@ func (b *Broker) openDirs(ctx, run context.Context) error {
 	return nil
 }
 
-// reservedSpace is what records leave free on the disk, in bytes: metadata changes are refused below
-// 1 MiB, and without them nobody could start on a full disk or delete a topic.
+// reservedSpace is what records leave free on the disk, in bytes: metadata changes are refused
+// below 1 MiB, and without them nobody could start on a full disk or delete a topic.
 const reservedSpace = 4 << 20
+
+// checkMetadataIsThere refuses a directory that lost its metadata log: a new one knows none of the
+// partitions, so that all of them would be set aside.
+func (b *Broker) checkMetadataIsThere() error {
+	_, err := b.opts.FS.Stat(b.quorumPath())
+	if n := len(b.dataDir.Logs()); n > 0 && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s is missing, but %s has %d partitions: restore %s from a backup, or "+
+			"move %s away to begin anew", ErrMetadataLost, b.quorumPath(), b.dataPath(), n,
+			b.raftPath(), b.opts.DataDir)
+	}
+	return nil
+}
 
 // makeDir makes a directory and its parents, each of which survives a power cut: the names of those
 // that are new are synced.
@@ -138,7 +161,7 @@ func (b *Broker) openController(ctx context.Context) error {
 	}
 	b.controller, err = controller.Open(ctx, controller.Options{
 		Raft: raft.Options{
-			FS: b.opts.FS, Dir: filepath.Join(b.raftPath(), "quorum"), Log: log, Now: b.opts.Now,
+			FS: b.opts.FS, Dir: b.quorumPath(), Log: log, Now: b.opts.Now,
 		},
 		NodeID: b.opts.NodeID, ClusterID: b.dataDir.ClusterID(), Config: b.opts.Config,
 		Logger: b.log,
