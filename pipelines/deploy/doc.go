@@ -23,15 +23,16 @@
 //     record comes first in the log wins; the other is told of the conflict and changes nothing.
 //   - A revision that does not compile, or would lose state, is refused; the running one goes on.
 //     One that fails before it has begun gives way to the one that ran before it.
-//   - A pipeline that fails keeps its position. It is tried again, with growing waits, where the cause
-//     may pass by itself (ErrTemporary).
+//   - A pipeline that fails keeps its position. It is tried again, with growing waits, where the
+//     cause may pass by itself (ErrTemporary).
 //   - Pipelines are independent: a revision that cannot be read or takes long to build holds up no
 //     other one.
 //
 // # Goroutines
 //
-// Reconciler.Run follows the topic. Each pipeline has a keeper, which carries out its orders one after
-// the other, and the goroutine of its running instance. Run joins them all before it returns.
+// Reconciler.Run follows the topic. Each pipeline has a keeper, which carries out its orders one
+// after the other, and the goroutine of its running instance. Run joins them all before it
+// returns.
 //
 // # Locks
 //

@@ -20,8 +20,8 @@ const (
 	steadyAfter = time.Minute
 )
 
-// keeper keeps one pipeline as it is wanted: it carries out orders one after the other, and starts it
-// again after temporary trouble. All but mu belongs to the goroutine of run.
+// keeper keeps one pipeline as it is wanted: it carries out orders one after the other, and starts
+// it again after temporary trouble. All but mu belongs to the goroutine of run.
 type keeper struct {
 	opts ReconcilerOptions
 	name string

@@ -98,8 +98,8 @@ func (s *Store) Apply(ctx context.Context, r Revision) (Revision, error) {
 	return r, s.produce(ctx, RevisionTopic, r.Name, r)
 }
 
-// lastNumber is that of the last revision, 0 before the first. A pipeline that was forgotten or cannot
-// be read goes on with the numbers of its history.
+// lastNumber is that of the last revision, 0 before the first. A pipeline that was forgotten or
+// cannot be read goes on with the numbers of its history.
 func (s *Store) lastNumber(ctx context.Context, name string) (int, error) {
 	past, err := s.History(ctx, name)
 	if err != nil || len(past) == 0 {
@@ -153,8 +153,8 @@ func (s *Store) deleteStatus(ctx context.Context, name string) error {
 	return s.produce(ctx, StatusTopic, name, nil)
 }
 
-// historyKey is never the same for two writers, so compaction keeps all that was written and the log
-// goes on telling who was first.
+// historyKey is never the same for two writers, so compaction keeps all that was written and the
+// log goes on telling who was first.
 func historyKey(r Revision) string { return fmt.Sprintf("%s@%d@%s", r.Name, r.Number, r.ID) }
 
 // WriteStatus publishes how a pipeline does.
@@ -309,7 +309,8 @@ func (s *Store) scanTo(
 }
 
 func edge(
-	ctx context.Context, list func(context.Context, ...string) (kadm.ListedOffsets, error), topic string,
+	ctx context.Context, list func(context.Context, ...string) (kadm.ListedOffsets, error),
+	topic string,
 ) (int64, error) {
 	listed, err := list(ctx, topic)
 	if err == nil {

@@ -37,8 +37,8 @@ func TestApplyNumbersRevisions(t *testing.T) {
 	require.ErrorIs(t, err, deploy.ErrUnknownPipeline)
 }
 
-// TestAppliedAtOnce lets many writers apply at the same time. Every number is given once, and what is
-// wanted in the end is the newest revision.
+// TestAppliedAtOnce lets many writers apply at the same time. Every number is given once, and what
+// is wanted in the end is the newest revision.
 func TestAppliedAtOnce(t *testing.T) {
 	r := newRig(t)
 	const writers = 8

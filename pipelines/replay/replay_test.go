@@ -124,7 +124,8 @@ const daily = `version: 1
 pipeline: daily
 sources: {in: {topic: in, key: string, event_time: 'parse_time(value.at, "rfc3339")'}}
 steps:
-  - {id: agg, aggregate: {by: value.g, window: {tumbling: 1m}, emit: on_close, late: drop, fields: {n: count}}}
+  - id: agg
+    aggregate: {by: value.g, window: {tumbling: 1m}, emit: on_close, late: drop, fields: {n: count}}
   - set: {w: 'format_time(window.start, "15:04")'}
 sinks: {out: {topic: out}}
 `
@@ -132,7 +133,7 @@ sinks: {out: {topic: out}}
 // TestReplayOfARealPipeline runs it live, then replays all of its input and a part, and compares.
 func TestReplayOfARealPipeline(t *testing.T) {
 	r := newRig(t)
-	r.topics(1, "in")
+	r.topics(1, "in", "out")
 	const minutes, each = 10, 20
 	for m := range minutes {
 		for i := range each {

@@ -18,6 +18,8 @@ func imprints(letters string) []imprint {
 }
 
 func TestComparePartition(t *testing.T) {
+	const noEnd = "the shadow lacks this record at its end"
+	const noSuch = "the live output has no such record"
 	all := Expectation{FromStart: true, ToEnd: true}
 	fromStart, toEnd, middle := Expectation{FromStart: true}, Expectation{ToEnd: true}, Expectation{}
 	for name, tc := range map[string]struct {
@@ -29,17 +31,17 @@ func TestComparePartition(t *testing.T) {
 		"equal":                             {"abc", "abc", all, "", 0, 0},
 		"both empty":                        {"", "", all, "", 0, 0},
 		"differs":                           {"abc", "abd", all, "the records differ", 0, 0},
-		"shadow short":                      {"abc", "ab", all, "the shadow lacks this record at its end", 0, 0},
-		"shadow empty":                      {"abc", "", all, "the shadow lacks this record at its end", 0, 0},
+		"shadow short":                      {"abc", "ab", all, noEnd, 0, 0},
+		"shadow empty":                      {"abc", "", all, noEnd, 0, 0},
 		"shadow lacks the first":            {"abc", "bc", all, "the shadow lacks this first record", 0, 0},
-		"shadow long":                       {"abc", "abcd", all, "the live output has no such record", 0, 0},
+		"shadow long":                       {"abc", "abcd", all, noSuch, 0, 0},
 		"live went on":                      {"abcde", "abc", fromStart, "", 0, 2},
 		"a later part":                      {"abcde", "cde", toEnd, "", 2, 0},
 		"repeats end at the end":            {"aaaa", "aa", toEnd, "", 2, 0},
 		"a middle part":                     {"abcde", "bcd", middle, "", 1, 1},
 		"middle found past a false start":   {"ababac", "abac", middle, "", 2, 0},
 		"middle with a hole":                {"abcde", "bde", middle, "the records differ", 0, 0},
-		"middle of something else entirely": {"abc", "x", middle, "the live output has no such record", 0, 0},
+		"middle of something else entirely": {"abc", "x", middle, noSuch, 0, 0},
 		"nothing within a middle range":     {"abc", "", middle, "", 3, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,9 +24,9 @@ var passing = []error{context.DeadlineExceeded, syscall.ENOSPC, syscall.EDQUOT, 
 	// A broker that came back without its last writes: what is missing is made again from the commit.
 	kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID}
 
-// classifyEnd marks an error that ended a run as temporary where trying again may help. A record that
-// cannot be processed, a plugin that gives up and a state that does not fit are not: the same would
-// happen again.
+// classifyEnd marks an error that ended a run as temporary where trying again may help. A record
+// that cannot be processed, a plugin that gives up and a state that does not fit are not: the same
+// would happen again.
 func classifyEnd(err error) error {
 	if err == nil || !temporary(err) {
 		return err

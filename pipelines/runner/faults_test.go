@@ -59,8 +59,8 @@ func (r *rig) exact(want []string) {
 	require.ElementsMatch(r.t, want, r.lines("out.ndjson"))
 }
 
-// TestDiskFull: the broker's disk fills up in the middle. The pipeline waits, and when space returns it
-// goes on; nothing is lost or doubled.
+// TestDiskFull: the broker's disk fills up in the middle. The pipeline waits, and when space
+// returns it goes on; nothing is lost or doubled.
 func TestDiskFull(t *testing.T) {
 	for name, space := range map[string]int64{"at once": 0, "in the middle": 300 << 10} {
 		t.Run(name, func(t *testing.T) {

@@ -189,10 +189,11 @@ func (in *instance) makeIngests(
 		if s.Connector == nil {
 			continue
 		}
+		plugin := procs.connectors[s.Connector.Name]
 		all = append(all, newIngest(ingestOptions{
 			ID: s.ID, Pipeline: in.app, ConfigHash: in.p.plan.Fingerprint[:16], Topic: s.Topic,
 			Partitions: made.partitions[s.Topic], Key: s.KeyProgram, Set: s.Set,
-			Plugin: procs.connectors[s.Connector.Name], Part: partOf(procs.connectors[s.Connector.Name], pluginpb.Kind_KIND_SOURCE),
+			Plugin: plugin, Part: partOf(plugin, pluginpb.Kind_KIND_SOURCE),
 			Config:  s.Connector.Config.JSON(),
 			Commits: client.TopicPartition{Topic: plan.PositionTopic(in.app)}, Cluster: cluster,
 			OnError: errorPolicy(in.p.plan.Policy), Logger: in.log, Now: in.runner.opts.Now,
@@ -210,11 +211,11 @@ func (in *instance) makeOutputs(
 		if s.Connector == nil {
 			continue
 		}
-		topic := plan.OutputTopic(in.app, s)
+		topic, plugin := plan.OutputTopic(in.app, s), procs.connectors[s.Connector.Name]
 		all = append(all, newOutput(outputOptions{
 			ID: s.ID, Pipeline: in.app, ConfigHash: in.p.plan.Fingerprint[:16], Topic: topic,
 			Partitions: made.partitions[topic], Group: in.app + "-" + s.ID,
-			Plugin: procs.connectors[s.Connector.Name], Part: partOf(procs.connectors[s.Connector.Name], pluginpb.Kind_KIND_SINK),
+			Plugin: plugin, Part: partOf(plugin, pluginpb.Kind_KIND_SINK),
 			Config: s.Connector.Config.JSON(), Cluster: cluster, OnError: errorPolicy(s.Policy),
 			Retries: s.Policy.RetryMax, RetryFirst: s.Policy.RetryFirst,
 			RetryLongest: s.Policy.RetryLongest, Logger: in.log, Now: in.runner.opts.Now,
@@ -226,24 +227,27 @@ func (in *instance) makeOutputs(
 // runAll runs the parts together. The first that fails stops the others; when the tasks are done,
 // the outputs are told where their topics end.
 func (in *instance) runAll(ctx context.Context, cluster client.Cluster) error {
+	in.mu.Lock()
+	worker, ingests, outputs := in.mu.worker, in.mu.ingests, in.mu.outputs
+	in.mu.Unlock()
 	group, groupCtx := errgroup.WithContext(ctx)
-	for _, g := range in.mu.ingests {
+	for _, g := range ingests {
 		group.Go(func() error { return g.run(groupCtx) })
 	}
-	for _, o := range in.mu.outputs {
+	for _, o := range outputs {
 		group.Go(func() error { return o.run(groupCtx) })
 	}
 	reporting, stopReporting := context.WithCancel(groupCtx)
 	group.Go(func() error {
-		reportLate(reporting, in.mu.worker, in.log)
+		reportLate(reporting, worker, in.log)
 		return nil
 	})
 	group.Go(func() error {
 		defer stopReporting()
-		if err := in.mu.worker.Run(groupCtx); err != nil || groupCtx.Err() != nil {
+		if err := worker.Run(groupCtx); err != nil || groupCtx.Err() != nil {
 			return err
 		}
-		return in.endOutputs(groupCtx, cluster)
+		return endOutputs(groupCtx, cluster, outputs)
 	})
 	err := group.Wait()
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -255,8 +259,9 @@ func (in *instance) runAll(ctx context.Context, cluster client.Cluster) error {
 // Run processes until ctx ends or everything bounded is done.
 func (in *instance) Run(ctx context.Context) error { return classifyEnd(in.run(ctx)) }
 
-func (in *instance) endOutputs(ctx context.Context, cluster client.Cluster) error {
-	for _, o := range in.mu.outputs {
+// endOutputs tells the outputs where their topics end.
+func endOutputs(ctx context.Context, cluster client.Cluster, outputs []*output) error {
+	for _, o := range outputs {
 		ranges, err := partitionRanges(ctx, cluster, o.opts.Topic, o.opts.Partitions)
 		if err != nil {
 			return err

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,8 +25,8 @@ steps: [{map: value}]
 sinks: {out: {topic: out}}
 `
 
-// TestTopicSourceGoesOn: a pipeline over a topic runs until it is stopped, and a later start goes on
-// where it was.
+// TestTopicSourceGoesOn: a pipeline over a topic runs until it is stopped, and a later start goes
+// on where it was.
 func TestTopicSourceGoesOn(t *testing.T) {
 	r := newRig(t)
 	r.topic("in", 2)
@@ -75,7 +77,8 @@ func TestStartLatestAndAtATime(t *testing.T) {
 	}
 }
 
-// TestFollowedFile: lines are processed as they are written, also those written while it was stopped.
+// TestFollowedFile: lines are processed as they are written, also those written while it was
+// stopped.
 func TestFollowedFile(t *testing.T) {
 	r := newRig(t)
 	path := r.file("in.jsonl", `"a"`+"\n")
@@ -88,7 +91,8 @@ func TestFollowedFile(t *testing.T) {
 	}
 	yaml := `version: 1
 pipeline: p
-sources: {in: {connector: file, config: {path: DIR/in.jsonl, follow: true, poll: 10ms}, partitions: 2}}
+sources:
+  in: {connector: file, config: {path: DIR/in.jsonl, follow: true, poll: 10ms}, partitions: 2}
 sinks: {out: {topic: out}}
 `
 	s := r.start(yaml)
@@ -124,7 +128,8 @@ sources:
   in: {connector: file, config: {path: DIR/in.jsonl}, partitions: 1, key: '"k"',
     event_time: 'parse_time(value.at, "rfc3339")'}
 steps:
-  - {id: agg, aggregate: {window: {tumbling: 1m}, emit: on_close, late: ` + tc.late + `, fields: {n: count}}}
+  - id: agg
+    aggregate: {window: {tumbling: 1m}, emit: on_close, late: ` + tc.late + `, fields: {n: count}}
 sinks: {out: {topic: out}}
 `
 			if tc.dead == 0 {
@@ -180,7 +185,7 @@ sinks: {out: {topic: out}}
 func TestChangeWhileRunning(t *testing.T) {
 	r := newRig(t)
 	r.topic("in", 1)
-	store, err := deploy.OpenStore(r.ctx(), func(o ...kgo.Opt) (*kgo.Client, error) { return r.dial(o...) })
+	store, err := deploy.OpenStore(r.ctx(), r.dial)
 	require.NoError(t, err)
 	statuses := make(chan deploy.Status, 1000)
 	stop := r.reconcile(store, statuses)
@@ -252,8 +257,8 @@ func until(
 	}
 }
 
-// TestConnectorsInTheirOwnProcesses: the same run with each connector as a process, its paths relative
-// to the folder of the pipeline.
+// TestConnectorsInTheirOwnProcesses: the same run with each connector as a process, its paths
+// relative to the folder of the pipeline.
 func TestConnectorsInTheirOwnProcesses(t *testing.T) {
 	r := newRig(t)
 	r.processes = true
@@ -270,4 +275,41 @@ func TestLosingChangeIsAnErrorOfItsOwn(t *testing.T) {
 	now := r.prepare(strings.NewReplacer("FILTER", "true", "FIELDS", "m: count").Replace(windowed))
 	require.ErrorIs(t, now.Replaces(old), runner.ErrLosesState)
 	require.NoError(t, old.Replaces(old))
+}
+
+// TestConnectorProcessesAreKilled: the file source and the file sink die by SIGKILL while they work,
+// several times; the file has every result once.
+func TestConnectorProcessesAreKilled(t *testing.T) {
+	r := newRig(t)
+	r.processes = true
+	text, want := countedInput(20, 700)
+	r.file("in.jsonl", text)
+	s := r.start(counted)
+	for range 3 {
+		s.until("it reads", s.reads)
+		for _, pid := range children(t) {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be gone already
+		}
+	}
+	require.NoError(t, s.wait())
+	r.exact(want)
+	require.Positive(t, s.in.Status().Restarts)
+}
+
+// children are the connector processes this one has started.
+func children(t *testing.T) (pids []int) {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	require.NoError(t, err)
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		if len(fields) > 1 && fields[1] == strconv.Itoa(os.Getpid()) {
+			pids = append(pids, mustInt(t, filepath.Base(filepath.Dir(path))))
+		}
+	}
+	return pids
 }

@@ -32,14 +32,15 @@ const malformedPipeline = `version: 1
 pipeline: p
 on_error: %s
 sources:
-  in: {connector: file, config: {path: DIR/in.jsonl}, partitions: 1, event_time: 'parse_time(value.at, "rfc3339")'}
+  in: {connector: file, config: {path: DIR/in.jsonl}, partitions: 1,
+    event_time: 'parse_time(value.at, "rfc3339")'}
 steps:
   - {id: twice, map: {id: value.id, twice: 2 * value.n}}
 sinks: {out: {topic: out}}
 `
 
-// TestMalformedLinesGoToTheDeadLetters: each bad line arrives there with its bytes, file and line; all
-// others are processed, and nothing is counted twice or not at all.
+// TestMalformedLinesGoToTheDeadLetters: each bad line arrives there with its bytes, file and line;
+// all others are processed, and nothing is counted twice or not at all.
 func TestMalformedLinesGoToTheDeadLetters(t *testing.T) {
 	text, bad := malformed()
 	r := newRig(t)
@@ -90,8 +91,8 @@ func TestMalformedLinesAreDroppedIfThatIsTheWish(t *testing.T) {
 	require.Contains(t, r.log.String(), "in.jsonl:3")
 }
 
-// TestMalformedLineStopsThePipeline: it says where, keeps its position, and goes on when the line is
-// mended without reading anything twice.
+// TestMalformedLineStopsThePipeline: it says where, keeps its position, and goes on when the line
+// is mended without reading anything twice.
 func TestMalformedLineStopsThePipeline(t *testing.T) {
 	text, _ := malformed()
 	r := newRig(t)

@@ -122,7 +122,8 @@ func TestPluginPrints(t *testing.T) {
 	require.Contains(t, r.log.String(), "and on the other stream")
 }
 
-// TestPluginGivesUp: the pipeline fails, names the plugin, keeps its position, and goes on from there.
+// TestPluginGivesUp: the pipeline fails, names the plugin, keeps its position, and goes on from
+// there.
 func TestPluginGivesUp(t *testing.T) {
 	r := newRig(t)
 	r.file("in.jsonl", numbered(100))
@@ -164,8 +165,8 @@ func TestWhatIsNoPlugin(t *testing.T) {
 	}
 }
 
-// TestPluginThatAnswersGarbage: what is no frame ends the pipeline with the plugin's name, before any
-// of it is passed on.
+// TestPluginThatAnswersGarbage: what is no frame ends the pipeline with the plugin's name, before
+// any of it is passed on.
 func TestPluginThatAnswersGarbage(t *testing.T) {
 	garbler, err := filepath.Abs("testdata/garbler")
 	require.NoError(t, err)

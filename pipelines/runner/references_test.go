@@ -16,8 +16,8 @@ import (
 
 const canary = "canary-7f3a91-secret"
 
-// TestReferences: variables, environment and files reach the settings; a secret reaches the connector
-// and nothing else: no log, topic, status, plan or state file has it.
+// TestReferences: variables, environment and files reach the settings; a secret reaches the
+// connector and nothing else: no log, topic, status, plan or state file has it.
 func TestReferences(t *testing.T) {
 	t.Setenv("MILLSTREAM_SECRET_TOKEN", canary)
 	t.Setenv("RUNNER_TEST_MIN", "4")

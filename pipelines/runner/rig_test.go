@@ -386,7 +386,8 @@ func (s *started) reads() bool {
 	return len(sources) > 0 && sources[0].Records > 0
 }
 
-// persist waits for the end of a run, and starts it again where that is worth trying, as a worker does.
+// persist waits for the end of a run, and starts it again where that is worth trying, as a worker
+// does.
 func (s *started) persist(yaml string) {
 	s.r.t.Helper()
 	for err := s.wait(); err != nil; err = s.wait() {

@@ -42,8 +42,8 @@ func (s *sampledLog) warn(log *slog.Logger, message string, args ...any) {
 // lateEvery is how often late records are reported, all of a step in one line.
 const lateEvery = 2 * time.Second
 
-// reportLate logs late records while the worker runs, with the window and the stream time of the last
-// one, until ctx ends, and a last time then.
+// reportLate logs late records while the worker runs, with the window and the stream time of the
+// last one, until ctx ends, and a last time then.
 func reportLate(ctx context.Context, worker *task.Worker, log *slog.Logger) {
 	tick := time.NewTicker(lateEvery)
 	defer tick.Stop()

@@ -15,7 +15,9 @@ import (
 // Every factory here makes one view per task, because an expression.Env belongs to one goroutine.
 
 // filterStep keeps records for which the condition holds.
-func filterStep(set *expression.Set, when *expression.Program, now func() time.Time) operator.Factory {
+func filterStep(
+	set *expression.Set, when *expression.Program, now func() time.Time,
+) operator.Factory {
 	return func() operator.Operator {
 		v := newView(set, now)
 		return operator.Filter(func(r *operator.Record) (bool, error) {
@@ -27,12 +29,16 @@ func filterStep(set *expression.Set, when *expression.Program, now func() time.T
 }
 
 // mapStep replaces the value.
-func mapStep(set *expression.Set, to *expression.Projection, now func() time.Time) operator.Factory {
+func mapStep(
+	set *expression.Set, to *expression.Projection, now func() time.Time,
+) operator.Factory {
 	return valueStep(set, now, to.AppendJSON)
 }
 
 // patchStep sets and removes fields.
-func patchStep(set *expression.Set, patch *expression.Patch, now func() time.Time) operator.Factory {
+func patchStep(
+	set *expression.Set, patch *expression.Patch, now func() time.Time,
+) operator.Factory {
 	return valueStep(set, now, patch.Append)
 }
 
@@ -55,7 +61,9 @@ func valueStep(
 }
 
 // flatMapStep replaces a record by one per item of a list.
-func flatMapStep(set *expression.Set, items *expression.Program, now func() time.Time) operator.Factory {
+func flatMapStep(
+	set *expression.Set, items *expression.Program, now func() time.Time,
+) operator.Factory {
 	return func() operator.Operator {
 		v, mem := newView(set, now), &arena{}
 		return operator.FlatMap(func(r *operator.Record, emit func(operator.Record)) error {

@@ -11,8 +11,8 @@ import (
 	"github.com/millstream-io/millstream/pipelines/plan"
 )
 
-// everyKind has an implicit and an explicit repartition, a table, an aggregate with a topic for late
-// records, a topic sink, a connector sink and dead letters.
+// everyKind has an implicit and an explicit repartition, a table, an aggregate with a topic for
+// late records, a topic sink, a connector sink and dead letters.
 const everyKind = `version: 1
 pipeline: kinds
 on_end: close

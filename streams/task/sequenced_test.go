@@ -3,7 +3,9 @@ package task
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -97,6 +99,62 @@ func TestSequencedCrashes(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// ingestGrouped is ingest with records sent partition by partition, in batches whose size differs from
+// run to run: only numbers by place in the source tell them apart then.
+func ingestGrouped(ctx context.Context, m *client.Memory, lines int, rnd *rand.Rand) error {
+	p, err := OpenSequenced(ctx, SequencedOptions{
+		Cluster: m, Writer: "file.0", Commits: client.TopicPartition{Topic: "commits"},
+		Topics: []string{"out", "side"},
+	})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	at, _ := strconv.Atoi(string(p.Position()))
+	for at < lines {
+		byTP := map[client.TopicPartition][]int{}
+		for range min(lines-at, 1+rnd.IntN(9)) {
+			tp := client.TopicPartition{Topic: "out", Partition: int32(at % 3)}
+			if at%10 == 9 {
+				tp = client.TopicPartition{Topic: "side"}
+			}
+			byTP[tp] = append(byTP[tp], at)
+			at++
+		}
+		for _, tp := range slices.SortedFunc(maps.Keys(byTP), client.TopicPartition.Compare) {
+			var records []record.Record
+			var numbers []int64
+			for _, line := range byTP[tp] {
+				records = append(records, record.Record{Value: []byte(fmt.Sprint("line ", line)),
+					Timestamp: int64(line)})
+				numbers = append(numbers, int64(line+1))
+			}
+			if err := p.SendNumbered(ctx, tp.Topic, tp.Partition, records, numbers); err != nil {
+				return err
+			}
+		}
+		if rnd.IntN(3) > 0 {
+			continue
+		}
+		if err := p.Commit(ctx, []byte(strconv.Itoa(at))); err != nil {
+			return err
+		}
+	}
+	return p.Finish(ctx, []byte(strconv.Itoa(at)))
+}
+
+func TestNumbersOfTheCallerSurviveOtherBatches(t *testing.T) {
+	for k := int64(1); k < 80; k++ {
+		m := ingestTopics(t)
+		rnd := rand.New(rand.NewPCG(uint64(k), 11))
+		crashAt(m, k/2+1, k%2 == 0, nil)
+		_ = ingestGrouped(t.Context(), m, 60, rnd) // may or may not get that far
+		m.SetFaults(nil, nil)
+		require.NoError(t, ingestGrouped(t.Context(), m, 60, rnd))
+		requireLines(t, m, 60)
 	}
 }
 
