@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -100,6 +101,7 @@ func TestDevReloads(t *testing.T) {
 	// An editor that empties the file before it writes it: nothing is said of the empty file.
 	refusals := strings.Count(p.err.String(), "refused;")
 	writeFile(t, file, "")
+	<-time.After(2 * settle) // the pause such an editor makes
 	writeFile(t, file, ticking("hot", 0, "fourth"))
 	p.prints(t, `"mark":"fourth"`)
 	require.Equal(t, refusals, strings.Count(p.err.String(), "refused;"))

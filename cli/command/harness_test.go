@@ -58,7 +58,9 @@ type result struct {
 // run runs a command line with nothing on its standard input.
 func run(t testing.TB, args ...string) result {
 	t.Helper()
-	return runWith(t.Context(), strings.NewReader(""), args...)
+	ctx, cancel := context.WithTimeout(t.Context(), patience) // a command may serve by mistake
+	defer cancel()
+	return runWith(ctx, strings.NewReader(""), args...)
 }
 
 func runWith(ctx context.Context, in io.Reader, args ...string) result {
@@ -117,7 +119,7 @@ func startBroker(t testing.TB, config map[string]string) cli {
 }
 
 // patience bounds every wait of the tests; nothing takes that long on a machine that is not stuck.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // process is a command that runs until it is told to end.
 type process struct {
