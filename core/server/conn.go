@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/millstream-io/millstream/core/protocol"
@@ -260,10 +261,15 @@ func (c *conn) close(err error) {
 	})
 }
 
+// vanished tells that the client went away without taking its answers, as one that ends does.
+func vanished(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
+}
+
 // logEnd says why this side closed the connection, unless that is the client's normal doing.
 func (c *conn) logEnd() {
 	reason := c.reason.Load()
-	if reason == nil || errors.Is(*reason, net.ErrClosed) {
+	if reason == nil || errors.Is(*reason, net.ErrClosed) || vanished(*reason) {
 		return
 	}
 	c.s.metrics.badConns.Add(1)
