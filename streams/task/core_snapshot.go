@@ -44,7 +44,6 @@ type laneSnapshot struct {
 	Seq    int64  `json:"seq,omitempty"`
 	Eff    int64  `json:"eff"`
 	Offset int64  `json:"at"`
-	Ended  bool   `json:"ended,omitempty"`
 	Idle   bool   `json:"idle,omitempty"`
 }
 
@@ -89,8 +88,8 @@ func (c *Core) Snapshot() []byte {
 // read behind that record is read again.
 func (l *lane) snapshot() laneSnapshot {
 	m := l.processed
-	// What is not processed is read again: only behind it the lane has ended.
-	ended, idle := l.ended && l.pending() == 0, l.idle && l.pending() == 0
+	// What is not processed is read again: only behind it the lane is idle.
+	idle := l.idle && l.pending() == 0
 	switch {
 	case l.in.byWriter == nil:
 		m.max = l.clock.Max
@@ -104,7 +103,7 @@ func (l *lane) snapshot() laneSnapshot {
 		m.max, m.seq = l.w, l.seq
 	}
 	return laneSnapshot{Writer: l.writer, Max: m.max, Seq: m.seq, Eff: m.eff, Offset: m.offset,
-		Ended: ended, Idle: idle}
+		Idle: idle}
 }
 
 // restore sets the Core to a snapshot. Inputs the snapshot does not know start at their beginning;
@@ -142,6 +141,7 @@ func (c *Core) restore(b []byte) error {
 	c.counts = s.Steps
 	c.out.told = map[string]told{}
 	for _, t := range s.Told {
+		t.Ended = false // lanes have no end before this run says so, and neither have their readers
 		c.out.told[t.Topic] = t.told
 	}
 	return nil
@@ -149,7 +149,7 @@ func (c *Core) restore(b []byte) error {
 
 func (l *lane) restore(s laneSnapshot) {
 	l.processed = mark{max: s.Max, seq: s.Seq, eff: s.Eff, offset: s.Offset}
-	l.ended, l.idle = s.Ended, s.Idle
+	l.ended, l.idle = false, s.Idle
 	if l.in.byWriter != nil {
 		l.w, l.seq = s.Max, s.Seq
 		return

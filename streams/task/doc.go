@@ -60,6 +60,7 @@
 // A stream input ends at Options.Until, at its end at the start (Options.Bounded), or where
 // EndInput says. A task that was read to the end and has processed everything commits and stops;
 // the end travels through repartition topics in control records, so tasks downstream stop after it.
+// An end is that of one run: the next one may find more, and is told its own end.
 //
 // # Invariants
 //
