@@ -129,7 +129,7 @@ func hostile() []*kgo.Record {
 	for i := range bytes {
 		bytes[i] = byte(i)
 	}
-	deep := []byte(strings.Repeat("[", 5000) + strings.Repeat("]", 5000))
+	deep := []byte(strings.Repeat("[", 10000) + strings.Repeat("]", 10000))
 	var all []*kgo.Record
 	for i, value := range [][]byte{
 		nil, {}, bytes, []byte("\r\n"), []byte("a\nb\r"), []byte(`{"a": 1.0, "a": 2}`),
