@@ -13,17 +13,16 @@ type Class int
 const (
 	// Same: nothing changes.
 	Same Class = iota
-	// InPlace: the running tasks take the new programs between two batches.
-	InPlace
 	// DrainRestart: tasks finish what they have, commit, and start anew at their positions.
 	DrainRestart
-	// StateReset: stored state cannot be used any more; that part starts with none.
+	// StateReset: stored state could not be used any more. Workers refuse it; applied under another
+	// name it starts with none.
 	StateReset
 )
 
 // String is the class as the plan's text has it.
 func (c Class) String() string {
-	return [...]string{"no change", "in place", "drain and restart", "state reset"}[c]
+	return [...]string{"no change", "drain and restart", "loses state"}[c]
 }
 
 // MarshalText is String, for JSON.
@@ -138,7 +137,7 @@ func compare(was, now part) (Class, string) {
 	}
 	switch b.Kind {
 	case KindFilter, KindMap, KindPatch, KindFlatMap, KindBranch, KindLog:
-		return InPlace, "expressions or policy"
+		return DrainRestart, "expressions or policy"
 	}
 	return DrainRestart, "settings"
 }

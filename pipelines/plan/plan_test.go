@@ -150,8 +150,8 @@ func TestDiff(t *testing.T) {
 		class    Class
 		changed  string
 	}{
-		"filter":    {"value.amount > vars.min", "value.amount >= vars.min", InPlace, "step big"},
-		"variable":  {"vars: {min: 1}", "vars: {min: 2}", InPlace, "step big"},
+		"filter":    {"value.amount > vars.min", "value.amount >= vars.min", DrainRestart, "step big"},
+		"variable":  {"vars: {min: 1}", "vars: {min: 2}", DrainRestart, "step big"},
 		"late":      {"by: user?.tier,", "by: user?.tier, late: drop,", DrainRestart, "step totals"},
 		"window":    {"tumbling: 1m", "tumbling: 2m", StateReset, "step totals"},
 		"fold":      {"sum: value.amount", "max: value.amount", StateReset, "step totals"},
