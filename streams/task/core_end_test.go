@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/millstream-io/millstream/streams/record"
+	"github.com/millstream-io/millstream/core/record"
 )
 
 // A file may have grown since the run that read it to its end: an end is told anew in each run, to
