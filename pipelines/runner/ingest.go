@@ -304,7 +304,11 @@ func (in *ingest) commit(ctx context.Context, source *host.Source) error {
 	if len(in.held) == 0 {
 		return nil
 	}
-	if err := in.producer.Commit(ctx, in.encodePosition()); err != nil {
+	position, err := in.encodePosition()
+	if err != nil {
+		return err
+	}
+	if err := in.producer.Commit(ctx, position); err != nil {
 		return err
 	}
 	in.release()
@@ -314,12 +318,15 @@ func (in *ingest) commit(ctx context.Context, source *host.Source) error {
 	return source.Commit(ctx, in.position.Source)
 }
 
-func (in *ingest) encodePosition() []byte {
+// encodePosition fails on a position that is no JSON. To store less than the connector gave would make
+// the next run read everything again.
+func (in *ingest) encodePosition() ([]byte, error) {
 	data, err := json.Marshal(in.position)
-	if err != nil { // the position is JSON by the contract of the plugin protocol, checked on read
-		data, _ = json.Marshal(ingestPosition{Count: in.position.Count})
+	if err != nil {
+		return nil, fmt.Errorf("store the position %.200q, which is no JSON: %w",
+			in.position.Source, err)
 	}
-	return data
+	return data, nil
 }
 
 func (in *ingest) release() {
@@ -331,7 +338,11 @@ func (in *ingest) release() {
 
 // finish commits for the last time and tells where the topic ends.
 func (in *ingest) finish(ctx context.Context, source *host.Source) error {
-	if err := in.producer.Finish(ctx, in.encodePosition()); err != nil {
+	position, err := in.encodePosition()
+	if err != nil {
+		return err
+	}
+	if err := in.producer.Finish(ctx, position); err != nil {
 		return err
 	}
 	in.release()
