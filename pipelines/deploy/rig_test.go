@@ -11,10 +11,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
 
 	"github.com/millstream-io/millstream/core/coretest"
 	"github.com/millstream-io/millstream/pipelines/deploy"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait; on a busy machine it is long.
 const (

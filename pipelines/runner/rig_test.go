@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
 
 	"github.com/millstream-io/millstream/connectors"
 	"github.com/millstream-io/millstream/core/coretest"
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == connectorArg {
 		sdk.ServeBuiltin(os.Args[2], connectors.Builtin()...)
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // patience bounds every wait of these tests; on a busy machine it is long.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/millstream-io/millstream/plugins/sdk"
 )
@@ -30,7 +29,7 @@ func process(_ sdk.Ctx, c Config, r *sdk.Record) error {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
 		case "hang":
-			time.Sleep(time.Hour)
+			select {}
 		case "print":
 			fmt.Println("hello from the plugin")
 			fmt.Fprintln(os.Stderr, "and on the other stream")
