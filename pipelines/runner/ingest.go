@@ -318,8 +318,8 @@ func (in *ingest) commit(ctx context.Context, source *host.Source) error {
 	return source.Commit(ctx, in.position.Source)
 }
 
-// encodePosition fails on a position that is no JSON. To store less than the connector gave would make
-// the next run read everything again.
+// encodePosition fails on a position that is no JSON. To store less than the connector gave would
+// make the next run read everything again.
 func (in *ingest) encodePosition() ([]byte, error) {
 	data, err := json.Marshal(in.position)
 	if err != nil {

@@ -277,8 +277,8 @@ func TestLosingChangeIsAnErrorOfItsOwn(t *testing.T) {
 	require.NoError(t, old.Replaces(old))
 }
 
-// TestConnectorProcessesAreKilled: the file source and the file sink die by SIGKILL while they work,
-// several times; the file has every result once.
+// TestConnectorProcessesAreKilled: the file source and the file sink die by SIGKILL while they
+// work, several times; the file has every result once.
 func TestConnectorProcessesAreKilled(t *testing.T) {
 	r := newRig(t)
 	r.processes = true

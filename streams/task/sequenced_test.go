@@ -102,8 +102,8 @@ func TestSequencedCrashes(t *testing.T) {
 	}
 }
 
-// ingestGrouped is ingest with records sent partition by partition, in batches whose size differs from
-// run to run: only numbers by place in the source tell them apart then.
+// ingestGrouped is ingest with records sent partition by partition, in batches whose size differs
+// from run to run: only numbers by place in the source tell them apart then.
 func ingestGrouped(ctx context.Context, m *client.Memory, lines int, rnd *rand.Rand) error {
 	p, err := OpenSequenced(ctx, SequencedOptions{
 		Cluster: m, Writer: "file.0", Commits: client.TopicPartition{Topic: "commits"},
