@@ -54,8 +54,10 @@ func (in *instance) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Operators outlive ctx: tasks still need them for their last batches.
+	// Operators outlive ctx for a while: tasks still need them for their last batches. A plugin that
+	// does not answer must not hold up the stop.
 	opsCtx, endOps := context.WithCancel(context.WithoutCancel(ctx))
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(in.runner.opts.StopGrace, endOps) })()
 	ops := &pluginOperators{ctx: opsCtx, plugins: procs.operators}
 	defer func() {
 		ops.close()

@@ -193,3 +193,21 @@ func TestPluginHangs(t *testing.T) {
 	require.EqualValues(t, 1, st.Restarts)
 	require.Contains(t, r.log.String(), "plugin=it")
 }
+
+// TestStopDoesNotWaitForAHungPlugin: the stop ends although nothing is answered, the position is kept,
+// and the next run does all that was left, once.
+func TestStopDoesNotWaitForAHungPlugin(t *testing.T) {
+	r := newRig(t)
+	r.hang, r.grace = time.Hour, 100*time.Millisecond
+	r.file("in.jsonl", numbered(50))
+	once := filepath.Join(r.dir, "once")
+	yaml := withPlugin(misbehave(t), fmt.Sprintf(`{do: hang, on: '"r20"', once: %s}`, once))
+	s := r.start(yaml)
+	s.until("the plugin hangs", func() bool {
+		_, err := os.Stat(once)
+		return err == nil
+	})
+	s.halt()
+	r.run(yaml)
+	require.ElementsMatch(t, tagged(50), r.values("out"))
+}

@@ -56,6 +56,7 @@ type rig struct {
 	processes bool
 	extra     []sdk.Plugin
 	hang      time.Duration // after which a plugin counts as hung
+	grace     time.Duration // of a stop, 0 is the default
 	vars      map[string]string
 }
 
@@ -228,7 +229,7 @@ func (r *rig) logger() *slog.Logger {
 func (r *rig) runner() *runner.Runner {
 	opts := runner.Options{Cluster: r.newCluster, StateDir: r.state, CacheDir: pluginCache,
 		Connectors: append(connectors.Builtin(), r.extra...), Logger: r.logger(),
-		HangTimeout: r.hang}
+		HangTimeout: r.hang, StopGrace: r.grace}
 	if r.processes {
 		opts.ConnectorCommand = func(name string) (host.Command, error) {
 			return host.Self(connectorArg, name)

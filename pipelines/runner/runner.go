@@ -33,6 +33,9 @@ type Options struct {
 	// HangTimeout is how long a plugin may take for a batch before it counts as hung, 0 is the host's
 	// default.
 	HangTimeout time.Duration
+	// StopGrace is how long a stop waits for plugins to answer what they were given; what they leave
+	// unanswered is done again by the next run. 0 is 8 s.
+	StopGrace time.Duration
 	// Output gets what connectors write to the standard output of the host; nil is the log.
 	Output io.Writer
 	// Logger for the pipeline's own words; LogFor, if set, gives one per pipeline instead.
@@ -52,6 +55,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.StopGrace == 0 {
+		o.StopGrace = 8 * time.Second
 	}
 	return o
 }

@@ -327,6 +327,17 @@ func (p *Plugin) streamCount() int {
 	return len(p.mu.streams)
 }
 
+// closeAllAtOnce closes streams side by side: each may take the drain timeout.
+func closeAllAtOnce(streams []io.Closer) error {
+	errs := make([]error, len(streams))
+	var wg sync.WaitGroup
+	for i, s := range streams {
+		wg.Go(func() { errs[i] = s.Close() })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
 // Close drains the streams that are still open, each for at most the drain timeout, and ends the
 // process with everything it started. It may be called more than once.
 func (p *Plugin) Close() error {
@@ -338,11 +349,7 @@ func (p *Plugin) Close() error {
 		if len(streams) == 0 {
 			break
 		}
-		for _, s := range streams {
-			if err := s.Close(); err != nil {
-				errs = append(errs, err)
-			}
-		}
+		errs = append(errs, closeAllAtOnce(streams))
 	}
 	p.cancel(fmt.Errorf("plugin %q: %w", p.options.Name, ErrClosed))
 	<-p.done
