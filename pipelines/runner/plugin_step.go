@@ -51,8 +51,8 @@ func (p *pluginOperators) open(n *plan.Node) (*host.Operator, error) {
 	return op, nil
 }
 
-// close drains all operators at once, so that a hung plugin costs one drain timeout and not one a task.
-// Errors of a plugin that is gone say nothing new here.
+// close drains all operators at once, so that a hung plugin costs one drain timeout and not one a
+// task. Errors of a plugin that is gone say nothing new here.
 func (p *pluginOperators) close() {
 	p.mu.Lock()
 	open := p.mu.open

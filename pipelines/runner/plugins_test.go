@@ -194,8 +194,8 @@ func TestPluginHangs(t *testing.T) {
 	require.Contains(t, r.log.String(), "plugin=it")
 }
 
-// TestStopDoesNotWaitForAHungPlugin: the stop ends although nothing is answered, the position is kept,
-// and the next run does all that was left, once.
+// TestStopDoesNotWaitForAHungPlugin: the stop ends although nothing is answered, the position is
+// kept, and the next run does all that was left, once.
 func TestStopDoesNotWaitForAHungPlugin(t *testing.T) {
 	r := newRig(t)
 	r.hang, r.grace = time.Hour, 100*time.Millisecond
