@@ -35,8 +35,8 @@ func readmeCommands(t *testing.T) []string {
 	return commands
 }
 
-// TestTourOfTheREADMERuns runs every command of the README's tour, as it is written there, while `dev`
-// runs this example. The one that runs until Ctrl-C is ended once it serves.
+// TestTourOfTheREADMERuns runs every command of the README's tour, as it is written there, while
+// `dev` runs this example. The one that runs until Ctrl-C is ended once it serves.
 func TestTourOfTheREADMERuns(t *testing.T) {
 	commands := readmeCommands(t)
 	require.GreaterOrEqual(t, len(commands), 9, "the tour was found")
