@@ -107,10 +107,7 @@ func sinkText(sink *plan.Sink) string {
 	return sink.ID
 }
 
-// barAfter is how long an ingest takes before it is worth a bar.
-const barAfter = time.Second
-
-// show moves the progress bar of the ingest.
+// show moves the progress bar of the ingest. Of one that is over at once it shows the end.
 func (s *devScreen) show(st deploy.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,9 +116,6 @@ func (s *devScreen) show(st deploy.Status) {
 		return
 	}
 	if s.mu.bar == nil {
-		if s.mu.ended = ended; ended || time.Since(s.mu.started) < barAfter {
-			return
-		}
 		s.mu.bar = s.app.printer.NewProgress("  ingest", total, output.Bytes)
 	}
 	s.mu.bar.Set(done)

@@ -43,7 +43,6 @@ func (p *Printer) NewProgress(label string, total int64, unit Unit) *Progress {
 			progressbar.OptionThrottle(100*time.Millisecond),
 			progressbar.OptionSetWidth(30),
 			progressbar.OptionSetPredictTime(true),
-			progressbar.OptionClearOnFinish(), // what comes next says it better
 		)
 		if unit == Records {
 			progressbar.OptionShowCount()(g.bar)
@@ -84,7 +83,7 @@ func (g *Progress) Clear() {
 	}
 }
 
-// Finish ends the display with n units done.
+// Finish ends the display with n units done; a bar stays as a line of its own.
 func (g *Progress) Finish(n int64) {
 	if g.done {
 		return
@@ -92,6 +91,7 @@ func (g *Progress) Finish(n int64) {
 	if g.bar != nil {
 		_ = g.bar.Set64(min(n, g.total))
 		_ = g.bar.Finish()
+		fmt.Fprintln(g.w)
 	}
 	g.done = true
 }

@@ -276,10 +276,11 @@ func conformTopics(t *testing.T, c client.Cluster) {
 	require.Len(t, infos, 1)
 	require.EqualValues(t, 3, infos["a"].Partitions)
 	require.NotEmpty(t, infos["a"].ID)
-	send(t, producer(t, c), at("a", 2), numbered(0, 7)...)
-	p := producer(t, c)
-	send(t, p, at("a", 2), numbered(0, 1)...)
-	require.NoError(t, p.Flush(ctxOf(t)))
+	for _, n := range []int{7, 1} {
+		p := producer(t, c)
+		send(t, p, at("a", 2), numbered(0, n)...)
+		require.NoError(t, p.Flush(ctxOf(t)))
+	}
 	ranges, err := c.Admin().Ranges(ctxOf(t), at("a", 0), at("a", 2))
 	require.NoError(t, err)
 	require.Equal(t, map[client.TopicPartition]client.Range{
