@@ -202,7 +202,8 @@ func designNotes(t *testing.T) []note {
 }
 
 func TestEveryTopFolderHasItsNotes(t *testing.T) {
-	for _, folder := range []string{"core", "streams", "plugins", "connectors", "pipelines", "cli"} {
+	for _, folder := range []string{"core", "streams", "plugins", "connectors", "pipelines", "cli",
+		"examples"} {
 		require.FileExists(t, filepath.Join(root(t), folder, "DESIGN.md"))
 		require.FileExists(t, filepath.Join(root(t), folder, "doc.go"))
 	}
