@@ -158,6 +158,7 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, write("before"))
 	disk.SetSpace(10)
 	require.ErrorIs(t, write("refused"), kerr.KafkaStorageError)
+	require.Regexp(t, `write refused.*append to t-0: no space left`, c.Log(), "the operator is told")
 	require.Equal(t, []string{"before"}, values(ctx, t, c, "t", 1), "reading goes on")
 	disk.SetSpace(-1)
 	require.NoError(t, write("after"))

@@ -196,9 +196,15 @@ func (op *produceOp) refuse(r *protocol.ProduceResult, t *protocol.ProduceTopic,
 	if wantsLeader(r.ErrorCode) {
 		r.Leader = op.c.s.currentLeader(string(t.Name), t.ID, r.Index)
 	}
-	if r.ErrorCode == kerr.UnknownServerError.Code {
-		op.c.s.log.Error("cannot append", "topic", string(t.Name), "partition", r.Index,
-			"error", err.Error())
+	op.complain(r.ErrorCode, err)
+}
+
+// complain logs what is the broker's fault and not the client's: a full or failed disk above all.
+// The clients try again many times a second, so few of these lines come through.
+func (op *produceOp) complain(code int16, err error) {
+	ours := code == kerr.UnknownServerError.Code || code == kerr.KafkaStorageError.Code
+	if ours && op.c.s.refusals.allow() {
+		op.c.s.log.Error("write refused", "error", err.Error()) // it names the partition
 	}
 }
 

@@ -80,6 +80,8 @@ type Server struct {
 	producerIDs     *producerIDBlocks
 	// complaints limits log lines about misbehaving clients.
 	complaints limiter
+	// refusals limits log lines about records the broker could not take.
+	refusals limiter
 
 	// conns waits for the readers, waits for the requests that are parked, writers for the
 	// goroutines that write answers. Readers park requests, both start writers: so Close waits
