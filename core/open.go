@@ -234,7 +234,7 @@ func (b *Broker) openReplicas(ctx context.Context) error {
 		return time.Duration(image.BrokerConfigInt(name, 0)) * time.Millisecond
 	}
 	b.groups, err = group.New(group.Options{
-		Log:                   &offsetsLog{replicas: b.replicas},
+		Log:                   &internalLog{b.replicas, group.TopicName},
 		Logger:                b.log,
 		Now:                   b.opts.Now,
 		MinSessionTimeout:     millis("group.min.session.timeout.ms"),

@@ -1,6 +1,5 @@
 // Package coordinator runs state machines that keep their state in a log, one machine for each
-// partition of an internal topic (a shard): group coordinators today, transaction coordinators
-// later.
+// partition of an internal topic (a shard): group and transaction coordinators.
 //
 // # Path
 //
@@ -10,6 +9,10 @@
 // not durable has therefore not happened for any caller. An output may be held back by the machine
 // for as long as it likes (a JoinGroup waits for its rebalance): the Ticket that came with the
 // input is its address.
+//
+// A step may belong to a producer's transaction, or be the marker that ends one (KIP-98): it is a
+// batch of its own then, after those before it and before the machine is asked anything else, and
+// comes back through TransactionalMachine.
 //
 // # Invariants
 //

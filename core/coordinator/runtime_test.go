@@ -23,8 +23,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type memLog struct {
 	mu      sync.Mutex
 	epoch   int32
-	records []record.Record
+	entries []coordinator.Entry
 	batches int
+	shape   []string      // of each batch: records, and whose
 	fail    error         // what the next append returns
 	written bool          // the failing append writes all the same
 	gate    chan struct{} // append and replay wait for it, if it is not nil
@@ -46,7 +47,7 @@ func (l *memLog) wait(ctx context.Context) error {
 	}
 }
 
-func (l *memLog) Append(ctx context.Context, _ int32, recs []record.Record) (int64, error) {
+func (l *memLog) Append(ctx context.Context, _ int32, b coordinator.Batch) (int64, error) {
 	if err := l.wait(ctx); err != nil {
 		return 0, err
 	}
@@ -56,26 +57,48 @@ func (l *memLog) Append(ctx context.Context, _ int32, recs []record.Record) (int
 	l.fail = nil
 	if err == nil || l.written {
 		l.batches++
-		for i := range recs {
-			l.records = append(l.records, recs[i].Clone())
-		}
+		l.add(b)
 	}
-	return int64(len(l.records)) - 1, err
+	return int64(len(l.entries)) - 1, err
 }
 
-func (l *memLog) Replay(ctx context.Context, _ int32, fn func(record.Record) error) error {
+// add appends a batch. Caller holds mu.
+func (l *memLog) add(b coordinator.Batch) {
+	shape := fmt.Sprint(len(b.Records), " records")
+	if b.Producer != nil {
+		shape += fmt.Sprint(" of ", *b.Producer)
+	}
+	if b.Marker != nil {
+		shape = fmt.Sprint("marker of ", b.Marker.ProducerID)
+	}
+	l.shape = append(l.shape, shape)
+	if m := b.Marker; m != nil {
+		l.entries = append(l.entries, coordinator.Entry{
+			Record:   record.Record{Offset: int64(len(l.entries))},
+			Producer: &coordinator.Producer{ID: m.ProducerID, Epoch: m.ProducerEpoch},
+			Marker:   true, Commit: m.Type == record.ControlCommit,
+		})
+	}
+	for i := range b.Records {
+		rec := b.Records[i].Clone()
+		rec.Offset = int64(len(l.entries))
+		l.entries = append(l.entries, coordinator.Entry{Record: rec, Producer: b.Producer})
+	}
+}
+
+func (l *memLog) Replay(ctx context.Context, _ int32, fn func(coordinator.Entry) error) error {
 	if err := l.wait(ctx); err != nil {
 		return err
 	}
 	l.mu.Lock()
-	recs, err := l.records, l.replay
+	entries, err := l.entries, l.replay
 	l.replay = nil
 	l.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	for _, rec := range recs {
-		if err := fn(rec); err != nil {
+	for _, e := range entries {
+		if err := fn(e); err != nil {
 			return err
 		}
 	}
@@ -305,7 +328,7 @@ func TestRuntimeAnswersOnlyWhileItLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		log := &memLog{epoch: 1, gate: gate}
-		log.records = []record.Record{{Value: []byte("40")}}
+		log.entries = []coordinator.Entry{{Record: record.Record{Value: []byte("40")}}}
 		rt := open(log)
 		synctest.Wait()
 		require.Equal(t, "COORDINATOR_LOAD_IN_PROGRESS", <-ask(rt, "sum"))
@@ -418,8 +441,8 @@ func BenchmarkSubmit(b *testing.B) {
 
 type discardLog struct{}
 
-func (discardLog) Append(context.Context, int32, []record.Record) (int64, error) { return 0, nil }
+func (discardLog) Append(context.Context, int32, coordinator.Batch) (int64, error) { return 0, nil }
 
-func (discardLog) Replay(context.Context, int32, func(record.Record) error) error { return nil }
+func (discardLog) Replay(context.Context, int32, func(coordinator.Entry) error) error { return nil }
 
 func (discardLog) LeaderEpoch(int32) int32 { return 0 }

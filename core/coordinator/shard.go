@@ -71,6 +71,8 @@ type batch struct {
 	records []record.Record
 	bytes   int
 	steps   []Step
+	// alone is the transactional step that the batch consists of, nil for one of ordinary steps.
+	alone *Step
 }
 
 func newShard(r *Runtime, partition, epoch int32) *shard {
@@ -184,10 +186,10 @@ func (s *shard) pause(d time.Duration) {
 // load makes a new machine and replays the log into it.
 func (s *shard) load() (records int, err error) {
 	m := s.runtime.opts.NewMachine(s.partition)
-	err = s.runtime.opts.Log.Replay(s.ctx, s.partition, func(rec record.Record) error {
+	err = s.runtime.opts.Log.Replay(s.ctx, s.partition, func(e Entry) error {
 		records++
-		if err := m.Replay(rec); err != nil {
-			return fmt.Errorf("replay record at offset %d: %w", rec.Offset, err)
+		if err := replay(m, &e); err != nil {
+			return fmt.Errorf("replay record at offset %d: %w", e.Record.Offset, err)
 		}
 		return nil
 	})
@@ -197,6 +199,21 @@ func (s *shard) load() (records int, err error) {
 	s.machine = m
 	m.Loaded(s.runtime.opts.Now())
 	return records, nil
+}
+
+// replay gives one entry of the log to a machine.
+func replay(m Machine, e *Entry) error {
+	if e.Producer == nil {
+		return m.Replay(e.Record)
+	}
+	tm, ok := m.(TransactionalMachine)
+	switch {
+	case !ok:
+		return ErrNotTransactional
+	case e.Marker:
+		return tm.ReplayMarker(*e.Producer, e.Commit, e.Record.Offset)
+	}
+	return tm.ReplayTransactional(*e.Producer, e.Record)
 }
 
 // serve handles inputs and timers until the shard stops or has to load again.
@@ -277,7 +294,10 @@ func (s *shard) apply(now time.Time, run func() Step) bool {
 		}
 		step = run()
 	}
-	if len(step.Records) == 0 {
+	switch {
+	case step.Marker != nil || step.Producer != nil && len(step.Records) > 0:
+		return s.applyAlone(now, step)
+	case len(step.Records) == 0:
 		s.deliver(step.Outputs)
 		return true
 	}
@@ -292,13 +312,25 @@ func (s *shard) apply(now time.Time, run func() Step) bool {
 	return true
 }
 
+// applyAlone appends a transactional step: after those before it, and before the machine is asked
+// anything else.
+func (s *shard) applyAlone(now time.Time, step Step) bool {
+	if !s.flush(now) {
+		return false
+	}
+	s.batch.alone = &step
+	s.batch.records = append(s.batch.records, step.Records...)
+	s.batch.steps = append(s.batch.steps, step)
+	return s.flush(now)
+}
+
 // flush appends the batch, replays it and delivers its outputs. False: memory and log may differ.
 func (s *shard) flush(now time.Time) bool {
 	if len(s.batch.steps) == 0 {
 		return true
 	}
 	defer s.resetBatch()
-	err := s.append(s.batch.records)
+	lastOffset, err := s.append()
 	if errors.Is(err, ErrUnknownOutcome) {
 		s.logger.Warn("append to coordinator log, loading again", "error", err)
 		return false
@@ -315,11 +347,9 @@ func (s *shard) flush(now time.Time) bool {
 		}
 		return true
 	}
-	for _, rec := range s.batch.records {
-		if err := s.machine.Replay(rec); err != nil {
-			s.logger.Error("replay own record, loading again", "error", err)
-			return false
-		}
+	if err := s.replayBatch(lastOffset); err != nil {
+		s.logger.Error("replay own record, loading again", "error", err)
+		return false
 	}
 	for _, step := range s.batch.steps {
 		s.deliver(step.Outputs)
@@ -327,28 +357,60 @@ func (s *shard) flush(now time.Time) bool {
 	return true
 }
 
-// append writes recs in the shard's epoch, and in no other.
-func (s *shard) append(recs []record.Record) error {
+// replayBatch gives the batch, whose records have their offsets, to the machine.
+func (s *shard) replayBatch(lastOffset int64) error {
+	e := Entry{}
+	if step := s.batch.alone; step != nil {
+		e.Producer = step.Producer
+		if m := step.Marker; m != nil {
+			return replay(s.machine, &Entry{
+				Record:   record.Record{Offset: lastOffset, Timestamp: m.Timestamp},
+				Producer: &Producer{ID: m.ProducerID, Epoch: m.ProducerEpoch},
+				Marker:   true, Commit: m.Type == record.ControlCommit,
+			})
+		}
+	}
+	for i := range s.batch.records {
+		e.Record = s.batch.records[i]
+		if err := replay(s.machine, &e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// append writes the batch in the shard's epoch, and in no other.
+func (s *shard) append() (lastOffset int64, err error) {
 	log := s.runtime.opts.Log
 	if log.LeaderEpoch(s.partition) != s.epoch {
-		return ErrNotLeader
+		return -1, ErrNotLeader
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.runtime.opts.AppendTimeout)
 	defer cancel()
-	err := s.appendParts(ctx, recs)
+	lastOffset, err = s.appendParts(ctx)
 	switch {
 	case err == nil && log.LeaderEpoch(s.partition) != s.epoch:
-		return fmt.Errorf("%w: leader epoch changed during the append", ErrUnknownOutcome)
+		err = fmt.Errorf("%w: leader epoch changed during the append", ErrUnknownOutcome)
 	case errors.Is(err, ErrUnknownOutcome):
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled):
-		return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+		err = fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 	}
-	return err
+	return lastOffset, err
 }
 
-// appendParts appends recs in as many batches as their size asks for; it is one unless a single
-// step was very large, such as the deletion of a group with many offsets.
-func (s *shard) appendParts(ctx context.Context, recs []record.Record) error {
+// appendParts appends the batch in as many batches as its size asks for, and sets the offsets of its
+// records; it is one unless a single step was very large, such as the deletion of a group with many
+// offsets.
+func (s *shard) appendParts(ctx context.Context) (lastOffset int64, err error) {
+	var b Batch
+	if step := s.batch.alone; step != nil {
+		b.Producer, b.Marker = step.Producer, step.Marker
+		b.TransactionVersion = step.TransactionVersion
+	}
+	if b.Marker != nil {
+		return s.runtime.opts.Log.Append(ctx, s.partition, b)
+	}
+	recs := s.batch.records
 	for written := 0; written < len(recs); {
 		end, size := written, 0
 		for ; end < len(recs); end++ {
@@ -357,15 +419,20 @@ func (s *shard) appendParts(ctx context.Context, recs []record.Record) error {
 				break
 			}
 		}
-		if _, err := s.runtime.opts.Log.Append(ctx, s.partition, recs[written:end]); err != nil {
+		b.Records = recs[written:end]
+		lastOffset, err = s.runtime.opts.Log.Append(ctx, s.partition, b)
+		if err != nil {
 			if written > 0 {
-				err = fmt.Errorf("%w: a part of the step is in the log: %w", ErrUnknownOutcome, err)
+				err = fmt.Errorf("%w: a part is in the log: %w", ErrUnknownOutcome, err)
 			}
-			return err
+			return -1, err
+		}
+		for i := range b.Records {
+			b.Records[i].Offset = lastOffset - int64(len(b.Records)-1-i)
 		}
 		written = end
 	}
-	return nil
+	return lastOffset, nil
 }
 
 func (s *shard) resetBatch() {

@@ -23,31 +23,42 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // memLog is __consumer_offsets in memory.
 type memLog struct {
 	mu         sync.Mutex
-	partitions map[int32][]record.Record
+	partitions map[int32][]coordinator.Entry
 	delay      time.Duration // how long an append takes
 }
 
-func (l *memLog) Append(_ context.Context, n int32, recs []record.Record) (int64, error) {
+func (l *memLog) Append(_ context.Context, n int32, b coordinator.Batch) (int64, error) {
 	if l.delay > 0 {
 		<-time.After(l.delay)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.partitions == nil {
-		l.partitions = make(map[int32][]record.Record)
+		l.partitions = make(map[int32][]coordinator.Entry)
 	}
-	for i := range recs {
-		l.partitions[n] = append(l.partitions[n], recs[i].Clone())
+	entries := l.partitions[n]
+	if m := b.Marker; m != nil {
+		entries = append(entries, coordinator.Entry{
+			Record:   record.Record{Offset: int64(len(entries)), Timestamp: m.Timestamp},
+			Producer: &coordinator.Producer{ID: m.ProducerID, Epoch: m.ProducerEpoch},
+			Marker:   true, Commit: m.Type == record.ControlCommit,
+		})
 	}
-	return int64(len(l.partitions[n])) - 1, nil
+	for i := range b.Records {
+		rec := b.Records[i].Clone()
+		rec.Offset = int64(len(entries))
+		entries = append(entries, coordinator.Entry{Record: rec, Producer: b.Producer})
+	}
+	l.partitions[n] = entries
+	return int64(len(entries)) - 1, nil
 }
 
-func (l *memLog) Replay(_ context.Context, n int32, fn func(record.Record) error) error {
+func (l *memLog) Replay(_ context.Context, n int32, fn func(coordinator.Entry) error) error {
 	l.mu.Lock()
-	recs := l.partitions[n]
+	entries := l.partitions[n]
 	l.mu.Unlock()
-	for _, rec := range recs {
-		if err := fn(rec); err != nil {
+	for _, e := range entries {
+		if err := fn(e); err != nil {
 			return err
 		}
 	}
@@ -274,9 +285,9 @@ func TestRestartKeepsOffsets(t *testing.T) {
 // nullLog forgets: for the speed of the coordinator alone.
 type nullLog struct{}
 
-func (nullLog) Append(context.Context, int32, []record.Record) (int64, error) { return 0, nil }
+func (nullLog) Append(context.Context, int32, coordinator.Batch) (int64, error) { return 0, nil }
 
-func (nullLog) Replay(context.Context, int32, func(record.Record) error) error { return nil }
+func (nullLog) Replay(context.Context, int32, func(coordinator.Entry) error) error { return nil }
 
 func (nullLog) LeaderEpoch(int32) int32 { return 0 }
 
