@@ -269,12 +269,25 @@ func orNever(d time.Duration) time.Duration {
 func (b *Broker) openServer() error {
 	var err error
 	data := b.dataPath()
+	limits := b.opts.Limits
+	if limits.FetchSessions == 0 {
+		limits.FetchSessions = b.fetchSessions()
+	}
 	b.server, err = server.New(server.Options{
 		NodeID: b.opts.NodeID, Controller: b.controller, Replicas: b.replicas, Groups: b.groups,
-		Dir: b.dataDir, DirPath: data, Limits: b.opts.Limits, Logger: b.log,
+		Dir: b.dataDir, DirPath: data, Limits: limits, Logger: b.log,
 		FreeBytes: func() (uint64, error) { return b.opts.FS.Free(data) },
 	})
 	return err
+}
+
+// fetchSessions is the number of fetch sessions as server.Limits takes it: negative for none.
+func (b *Broker) fetchSessions() int {
+	const name = "max.incremental.fetch.session.cache.slots"
+	if n := int(b.controller.Image().BrokerConfigInt(name, 0)); n > 0 {
+		return n
+	}
+	return -1
 }
 
 // serve accepts clients until the broker closes.

@@ -161,13 +161,14 @@ var replicaConfigs = []*ConfigDef{
 	setting("controlled.shutdown.enable", Boolean, "true", "Move leaders before stopping."),
 }
 
-var networkConfigs = []*ConfigDef{
+var networkConfigs = slices.Concat(applied(
+	setting("max.incremental.fetch.session.cache.slots", Int, "1000", "Fetch sessions kept."),
+), []*ConfigDef{
 	setting("socket.request.max.bytes", Int, "104857600", "Largest request accepted."),
 	setting("connections.max.idle.ms", Long, "600000", "When an idle connection is closed."),
 	setting("fetch.max.bytes", Int, "57671680", "Most bytes a fetch answers with."),
 	setting("max.connections", Int, "2147483647", "Most connections."),
 	setting("max.connections.per.ip", Int, "2147483647", "Most connections of an address."),
-	setting("max.incremental.fetch.session.cache.slots", Int, "1000", "Fetch sessions kept."),
 	setting("num.network.threads", Int, "3", "Kafka's network threads; here the runtime's."),
 	setting("num.io.threads", Int, "8", "Kafka's request threads; here the runtime's."),
 	setting("queued.max.requests", Int, "500", "Requests waiting for a thread."),
@@ -176,4 +177,4 @@ var networkConfigs = []*ConfigDef{
 	setting("sasl.enabled.mechanisms", List, "GSSAPI", "SASL mechanisms."),
 	setting("quota.window.num", Int, "11", "Samples of a quota."),
 	setting("quota.window.size.seconds", Int, "1", "Length of a sample."),
-}
+})

@@ -24,8 +24,10 @@ type FetchRequest struct {
 	Topics []FetchTopic
 	// Partitions of all topics, one after the other; a topic holds its range.
 	Partitions []FetchPartition
-	// Forgotten counts the topics a session should drop.
-	Forgotten int
+	// Forgotten are the topics of which a session should drop partitions, and
+	// ForgottenPartitions the indexes of those, one topic after the other.
+	Forgotten           []FetchTopic
+	ForgottenPartitions []int32
 	// Rack is where the consumer is, "" when it does not say.
 	Rack []byte
 }
@@ -36,7 +38,8 @@ type FetchTopic struct {
 	Name []byte
 	// ID is the topic's id from version 13 on.
 	ID [16]byte
-	// First and End are the topic's range [First, End) in FetchRequest.Partitions.
+	// First and End are the topic's range [First, End) in FetchRequest.Partitions, or in
+	// FetchRequest.ForgottenPartitions.
 	First, End int
 }
 
@@ -82,7 +85,7 @@ func (f *FetchRequest) Decode(version int16, body []byte) error {
 		}
 	}
 	if version >= 7 {
-		f.skipForgotten(&r, version)
+		f.decodeForgotten(&r, version)
 	}
 	if version >= 11 {
 		f.Rack = r.String(flexible)
@@ -147,23 +150,27 @@ func (f *FetchRequest) decodeTopic(r *Reader, version int16) {
 	f.Topics = append(f.Topics, t)
 }
 
-// skipForgotten reads over the partitions that a session should drop.
-func (f *FetchRequest) skipForgotten(r *Reader, version int16) {
+// decodeForgotten reads the partitions that a session should drop.
+func (f *FetchRequest) decodeForgotten(r *Reader, version int16) {
 	flexible := version >= 12
-	f.Forgotten = r.ArrayLen(flexible, fetchTopicMin(version))
-	for range f.Forgotten {
+	for range r.ArrayLen(flexible, fetchTopicMin(version)) {
+		t := FetchTopic{First: len(f.ForgottenPartitions)}
 		if version >= 13 {
-			r.UUID()
+			t.ID = r.UUID()
 		} else {
-			r.String(flexible)
+			t.Name = r.String(flexible)
 		}
-		r.Span(4 * r.ArrayLen(flexible, 4))
+		for range r.ArrayLen(flexible, 4) {
+			f.ForgottenPartitions = append(f.ForgottenPartitions, r.Int32())
+		}
 		if flexible {
 			r.SkipTags()
 		}
 		if !r.Ok() {
 			return
 		}
+		t.End = len(f.ForgottenPartitions)
+		f.Forgotten = append(f.Forgotten, t)
 	}
 }
 
@@ -182,11 +189,15 @@ func (f *FetchRequest) decodeTags(r *Reader) {
 
 // reset empties f, keeping its slices unless they have grown beyond what is worth keeping.
 func (f *FetchRequest) reset() {
-	topics, parts := f.Topics, f.Partitions
-	clear(topics)
+	old := *f
+	clear(old.Topics)
+	clear(old.Forgotten)
 	*f = FetchRequest{ReplicaID: -1, SessionEpoch: -1}
-	if cap(topics) <= reusableElements && cap(parts) <= reusableElements {
-		f.Topics, f.Partitions = topics[:0], parts[:0]
+	if cap(old.Topics) <= reusableElements && cap(old.Partitions) <= reusableElements {
+		f.Topics, f.Partitions = old.Topics[:0], old.Partitions[:0]
+	}
+	if cap(old.Forgotten) <= reusableElements && cap(old.ForgottenPartitions) <= reusableElements {
+		f.Forgotten, f.ForgottenPartitions = old.Forgotten[:0], old.ForgottenPartitions[:0]
 	}
 }
 

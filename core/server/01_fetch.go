@@ -24,10 +24,12 @@ import (
 //     partition limit, or when there is nothing to wait for.
 //   - Leader epochs fence (KIP-320); from version 12 a client whose log differs gets the point
 //     where it does, and no records (KIP-595).
+//   - Sessions (KIP-227): fetch_session.go.
+//   - A broker that is no replica of a partition gets UNKNOWN_LEADER_EPOCH.
 //   - Log bytes go from file to socket; only the rest of the answer is encoded.
 //
-// Known gaps: sessions (KIP-227) are answered with session id 0, which means "none"; transactions
-// (the last stable offset is the high watermark); follower fetching (KIP-392).
+// Known gaps: transactions (the last stable offset is the high watermark); follower fetching
+// (KIP-392).
 
 // fetchOp is one Fetch request on its way. It is pooled.
 type fetchOp struct {
@@ -39,8 +41,12 @@ type fetchOp struct {
 	topics []fetchTopic
 	parts  []fetchPart
 	start  time.Time
-	// deadline is when the answer goes out with whatever there is.
-	deadline time.Time
+
+	// create asks for a session at the answer. session, otherwise, is the one that the request is
+	// of, and sessionEpoch the epoch that it then has if nobody overtakes the request.
+	create       bool
+	session      *fetchSession
+	sessionEpoch int32
 
 	// bytes is the size of the records found by the last collect, urgent that waiting for more
 	// makes no sense.
@@ -74,6 +80,8 @@ type fetchTopic struct {
 	name       string
 	id         uuid.UUID
 	first, end int
+	// omitted counts its partitions of which the answer says nothing.
+	omitted int
 }
 
 // fetchPart is one partition of the request and what was found in it.
@@ -85,6 +93,10 @@ type fetchPart struct {
 	chunk     storage.Chunk
 	// next is the offset from which on new data is waited for.
 	next int64
+	// cached is what the session has of the partition; nil without one.
+	cached *sessionPart
+	// omit keeps it out of the answer: the client knows all of it.
+	omit bool
 }
 
 var fetchOps sync.Pool
@@ -107,16 +119,20 @@ func (c *conn) fetch(head protocol.Header, body []byte) error {
 		return err
 	}
 	c.internClientID(head.ClientID)
+	if op.req.SessionID != noSession {
+		if session := c.s.sessions.find(op.req.SessionID); session != nil {
+			session.await(c)
+		}
+	}
 	if op.slot = c.out.begin(); op.slot == nil {
 		return net.ErrClosed
 	}
-	if code := op.sessionError(); code != 0 {
-		op.answerError(code)
+	if code := op.openSession(); code != 0 {
+		op.answerError(noSession, code, true)
+		op.recycle()
 		return nil
 	}
-	op.resolve()
 	wait := time.Duration(op.req.MaxWaitMillis) * time.Millisecond
-	op.deadline = op.start.Add(wait)
 	op.last.Store(wait <= 0 || len(op.parts) == 0)
 	if op.collect() {
 		op.answer(true)
@@ -132,41 +148,49 @@ func (c *conn) fetch(head protocol.Header, body []byte) error {
 	return nil
 }
 
-// sessionError refuses what would need a session (KIP-227).
-func (op *fetchOp) sessionError() int16 {
-	switch {
-	case op.req.SessionID != 0:
-		return kerr.FetchSessionIDNotFound.Code
-	case op.req.SessionEpoch > 0:
-		return kerr.InvalidFetchSessionEpoch.Code
-	}
-	return 0
-}
-
-// resolve turns names and ids into partitions, and keeps nothing of the frame.
+// resolve takes the partitions that the request names, and keeps nothing of the frame.
 func (op *fetchOp) resolve() {
-	byID := op.head.Version >= 13
 	for i := range op.req.Topics {
 		t := &op.req.Topics[i]
-		topic := fetchTopic{id: t.ID, first: len(op.parts)}
+		op.topics = append(op.topics, fetchTopic{id: t.ID, first: len(op.parts)})
 		for j := t.First; j < t.End; j++ {
-			part := fetchPart{FetchPartition: op.req.Partitions[j]}
-			part.partition, part.err = op.c.s.partition(t.Name, t.ID, byID, part.Index)
-			if op.req.ReplicaID >= 0 {
-				// No other broker is a replica of anything here.
-				part.partition, part.err = nil, kerr.UnknownLeaderEpoch
-			}
-			if p := part.partition; p != nil && topic.name == "" {
-				topic.name = p.TopicPartition().Topic
-			}
-			op.parts = append(op.parts, part)
+			op.addPart(alias(t.Name), op.req.Partitions[j], nil)
 		}
+		topic := &op.topics[len(op.topics)-1]
 		topic.end = len(op.parts)
-		if topic.name == "" && !byID {
+		if topic.name == "" {
 			topic.name = string(t.Name)
 		}
-		op.topics = append(op.topics, topic)
 	}
+}
+
+// takeSession takes the partitions of a session, in its order. Neighbours of one topic share a
+// place in the answer.
+func (op *fetchOp) takeSession(first *sessionPart) {
+	for p := first; p != nil; p = p.next {
+		if p.prev == nil || p.prev.key.name != p.key.name || p.prev.key.id != p.key.id {
+			op.topics = append(op.topics, fetchTopic{
+				name: p.key.name, id: p.key.id, first: len(op.parts),
+			})
+		}
+		op.addPart(p.key.name, p.asked, p)
+		op.topics[len(op.topics)-1].end = len(op.parts)
+	}
+}
+
+// addPart adds a partition to the last topic. The name is not kept.
+func (op *fetchOp) addPart(name string, asked protocol.FetchPartition, cached *sessionPart) {
+	t := &op.topics[len(op.topics)-1]
+	part := fetchPart{FetchPartition: asked, cached: cached}
+	part.partition, part.err = op.c.s.lookup(name, t.id, op.head.Version >= 13, asked.Index)
+	if op.req.ReplicaID >= 0 {
+		// No other broker is a replica of anything here.
+		part.partition, part.err = nil, kerr.UnknownLeaderEpoch
+	}
+	if p := part.partition; p != nil && t.name == "" {
+		t.name = p.TopicPartition().Topic
+	}
+	op.parts = append(op.parts, part)
 }
 
 // collect reads what there is. It reports whether the answer should go out now.
@@ -267,174 +291,5 @@ func (op *fetchOp) drop() {
 			part.chunk.Release()
 			part.chunk, part.result.RecordBytes = storage.Chunk{}, 0
 		}
-	}
-}
-
-// arm starts the timer of a request that is going to wait.
-func (op *fetchOp) arm(wait time.Duration) {
-	op.armed = true
-	if op.timer == nil {
-		op.timer = time.AfterFunc(wait, op.onExpire)
-	} else {
-		op.timer.Reset(wait)
-	}
-}
-
-// run parks the operation, or answers when there is enough meanwhile.
-func (op *fetchOp) run() {
-	for !op.park() {
-		if op.collect() {
-			s := op.c.s
-			op.answer(false)
-			op.recycle()
-			s.waits.Done()
-			return
-		}
-	}
-}
-
-// park gives the operation away until something happens. It reports false when something has
-// happened already: then the caller still owns it.
-func (op *fetchOp) park() bool {
-	op.drop()
-	for i := range op.parts {
-		part := &op.parts[i]
-		p := part.partition
-		// A partition that cannot wait because its disk has failed is not a reason to look
-		// again: that would not end before the deadline.
-		if p != nil && !p.WaitData(part.next, op) && p.HighWatermark() > part.next {
-			op.state.Store(fetchWoken)
-			break
-		}
-	}
-	if !op.last.Load() && op.state.CompareAndSwap(fetchRunning, fetchParked) {
-		return true
-	}
-	op.forget()
-	op.state.Store(fetchRunning)
-	return false
-}
-
-// forget takes the operation out of the waiter lists.
-func (op *fetchOp) forget() {
-	for i := range op.parts {
-		if p := op.parts[i].partition; p != nil {
-			p.Forget(op)
-		}
-	}
-}
-
-// Wake implements replica.Waiter: there may be new data. It is called by the one who appended or
-// synced it, so the reading is done on a goroutine of its own.
-func (op *fetchOp) Wake() {
-	for {
-		switch op.state.Load() {
-		case fetchParked:
-			if op.state.CompareAndSwap(fetchParked, fetchRunning) {
-				go op.onResume()
-				return
-			}
-		case fetchRunning:
-			if op.state.CompareAndSwap(fetchRunning, fetchWoken) {
-				return
-			}
-		default:
-			return
-		}
-	}
-}
-
-// resume looks again after a wake-up.
-func (op *fetchOp) resume() {
-	c, head := op.c, op.head
-	defer func() {
-		if p := recover(); p != nil {
-			c.close(c.panicked(head, p))
-			c.s.waits.Done()
-		}
-	}()
-	op.forget()
-	if op.collect() {
-		op.answer(false)
-		op.recycle()
-		c.s.waits.Done()
-		return
-	}
-	op.run()
-}
-
-// expire answers when the client's wait is over.
-func (op *fetchOp) expire() {
-	op.last.Store(true)
-	op.expired.Store(true)
-	op.Wake()
-}
-
-// abandon ends the wait because the connection or the server closes.
-func (op *fetchOp) abandon() {
-	op.last.Store(true)
-	op.Wake()
-}
-
-// answerError answers with a top-level error.
-func (op *fetchOp) answerError(code int16) {
-	version := op.head.Version
-	buf := takeBuffer(firstBufferBytes)
-	b := protocol.AppendResponseHeader(
-		(*buf)[:0], op.head.Key, op.head.CorrelationID, version >= 12)
-	b = protocol.AppendFetchStart(b, version, code, 0, 0)
-	b = protocol.AppendFetchEnd(b, version, nil)
-	protocol.FinishFrame(b, 0, 0)
-	*buf = b
-	op.c.out.finish(op.slot, answer{bytes: buf}, true)
-	op.recycle()
-}
-
-// answer encodes what collect found and completes the slot, which takes the chunks over.
-func (op *fetchOp) answer(deferWrite bool) {
-	c, version := op.c, op.head.Version
-	flexible := version >= 12
-	buf := takeBuffer(firstBufferBytes)
-	b := protocol.AppendResponseHeader(
-		(*buf)[:0], op.head.Key, op.head.CorrelationID, flexible)
-	b = protocol.AppendFetchStart(b, version, 0, 0, len(op.topics))
-	parts := takeParts()
-	var nodes []protocol.Endpoint
-	for i := range op.topics {
-		t := &op.topics[i]
-		b = protocol.AppendFetchTopic(b, version, t.name, t.id, t.end-t.first)
-		for j := t.first; j < t.end; j++ {
-			part := &op.parts[j]
-			b = protocol.AppendFetchPartition(b, version, &part.result)
-			if part.result.RecordBytes > 0 {
-				*parts = append(*parts, filePart{at: len(b), chunk: part.chunk})
-				part.chunk, part.result.RecordBytes = storage.Chunk{}, 0
-			}
-			if part.result.Leader != nil {
-				nodes = c.s.addEndpoint(nodes, part.result.Leader.ID)
-			}
-			b = protocol.AppendFetchPartitionEnd(b, version, &part.result)
-		}
-		b = protocol.AppendTopicEnd(b, flexible)
-	}
-	b = protocol.AppendFetchEnd(b, version, nodes)
-	protocol.FinishFrame(b, 0, op.bytes)
-	*buf = b
-	c.s.metrics.fetched.Add(int64(op.bytes))
-	c.s.metrics.handled(op.head.Key, time.Since(op.start))
-	c.out.finish(op.slot, answer{bytes: buf, parts: parts}, deferWrite)
-}
-
-// recycle gives the operation back to the pool, unless its timer is about to call it.
-func (op *fetchOp) recycle() {
-	reusable := !op.armed || op.timer.Stop() || op.expired.Load()
-	clear(op.topics)
-	clear(op.parts)
-	op.topics, op.parts = op.topics[:0], op.parts[:0]
-	op.c, op.slot, op.armed = nil, nil, false
-	op.last.Store(false)
-	op.expired.Store(false)
-	if reusable && cap(op.parts) <= maxPooledPartitions {
-		fetchOps.Put(op)
 	}
 }

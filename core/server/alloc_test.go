@@ -3,9 +3,12 @@
 package server_test
 
 import (
+	"bytes"
+	"encoding/binary"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/millstream-io/millstream/core/coretest"
 )
@@ -42,4 +45,37 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 		got := testing.AllocsPerRun(500, func() { run(v.frame) })
 		require.LessOrEqual(t, got, v.most, v.name)
 	}
+}
+
+// TestSessionFetchDoesNotAllocate is the same for a client with a session of which some partitions
+// have records each time.
+func TestSessionFetchDoesNotAllocate(t *testing.T) {
+	c := coretest.Start(t, coretest.Options{OS: true})
+	flush := "os"
+	newTopic(t, c, "t", 3, map[string]*string{"flush": &flush})
+	w := dial(t, c)
+	produceOne(w, produceRequest(9, "t", [16]byte{}, 0, sizedBatch(t, 1<<10)))
+	begin := sessionFetch(12, [16]byte{}, 0, 0, at{0, 0}, at{1, 0}, at{2, 0})
+	session := ask[*kmsg.FetchResponse](w, begin).SessionID
+	r := &rawClient{c: w.c, buf: make([]byte, 64<<10)}
+	req := sessionFetch(12, [16]byte{}, session, 1, at{0, 0})
+	first(req).PartitionMaxBytes = 1 << 10
+	frame := frameOf(req)
+	epochAt := bytes.Index(frame, []byte{0, 0, 0, 1, 2, 2, 't'}) // before one topic of one letter
+	require.Positive(t, epochAt)
+	epoch := uint32(0)
+	run := func() {
+		epoch++
+		binary.BigEndian.PutUint32(frame[epochAt:], epoch)
+		require.NoError(t, r.write(frame))
+		size, err := r.skip()
+		require.NoError(t, err)
+		if size < 500 {
+			t.Fatal("no records: is the epoch right?")
+		}
+	}
+	for range 200 {
+		run()
+	}
+	require.LessOrEqual(t, testing.AllocsPerRun(500, run), 0.0)
 }

@@ -62,7 +62,7 @@ func startLine(t testing.TB, limits Limits, rows ...handler) *lineServer {
 		table: newHandlerTable(append(rows,
 			handler{key: protocol.KeyApiVersions, max: 4, handle: (*Server).apiVersions})),
 	}
-	s.metrics = newMetrics(s)
+	s.metrics, s.sessions = newMetrics(s), newFetchSessionCache(0, fetchSessionMemory)
 	s.mu.open = make(map[*conn]struct{})
 	network := vnet.NewPipe()
 	l, err := network.Listen(context.Background(), "broker:9092")

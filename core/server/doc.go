@@ -28,6 +28,7 @@
 //
 // # Locks
 //
-// A connection's slot lock is taken alone. Waiters are called without any lock of storage or
+// A connection's slot lock is taken alone. A fetch session's lock comes before that of the cache of
+// sessions. Waiters are called without any lock of storage or
 // replica held.
 package server

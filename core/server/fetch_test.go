@@ -87,22 +87,6 @@ func first(r *kmsg.FetchRequest) *kmsg.FetchRequestTopicPartition {
 	return &r.Topics[0].Partitions[0]
 }
 
-func TestFetchSessionsAreNotKept(t *testing.T) {
-	c := coretest.Start(t, coretest.Options{})
-	id := newTopic(t, c, "t", 1, nil)
-	w := dial(t, c)
-	for _, v := range []struct {
-		session, epoch int32
-		code           int16
-	}{{0, -1, 0}, {0, 0, 0}, {5, 1, 70}, {5, -1, 70}, {0, 3, 71}} {
-		req := fetchRequest(12, "t", id, 0, 0)
-		req.SessionID, req.SessionEpoch = v.session, v.epoch
-		resp := ask[*kmsg.FetchResponse](w, req)
-		require.Equal(t, v.code, resp.ErrorCode)
-		require.Zero(t, resp.SessionID)
-	}
-}
-
 // TestKIP74_FetchGivesWholeBatchesWithinLimits: whole batches within the limits, but one at least
 // (KIP-74); partitions that the limit leaves nothing for are answered empty, in order.
 func TestKIP74_FetchGivesWholeBatchesWithinLimits(t *testing.T) {

@@ -40,7 +40,8 @@ type metrics struct {
 }
 
 type metricDescs struct {
-	requests, bytes, conns, refused, bad, panics, appended, fetched *prometheus.Desc
+	requests, bytes, conns, refused, bad, panics, appended, fetched, sessions, sessionParts,
+	evicted *prometheus.Desc
 }
 
 func newMetrics(s *Server) *metrics {
@@ -56,6 +57,10 @@ func newMetrics(s *Server) *metrics {
 		panics:   desc("request_panics_total", "Requests whose handler failed; report these."),
 		appended: desc("appended_bytes_total", "Bytes of record batches appended by clients."),
 		fetched:  desc("fetched_bytes_total", "Bytes of record batches sent to clients."),
+		sessions: desc("fetch_sessions", "Fetch sessions that are kept."),
+		sessionParts: desc("fetch_session_partitions",
+			"Partitions in the fetch sessions that are kept."),
+		evicted: desc("fetch_sessions_evicted_total", "Fetch sessions that gave way to others."),
 	}}
 }
 
@@ -78,6 +83,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	d := &m.descs
 	for _, desc := range []*prometheus.Desc{
 		d.requests, d.bytes, d.conns, d.refused, d.bad, d.panics, d.appended, d.fetched,
+		d.sessions, d.sessionParts, d.evicted,
 	} {
 		ch <- desc
 	}
@@ -99,6 +105,10 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	counter(d.panics, m.panics.Load())
 	counter(d.appended, m.produced.Load())
 	counter(d.fetched, m.fetched.Load())
+	sessions, parts, evicted := m.s.sessions.sizes()
+	counter(d.evicted, evicted)
+	ch <- prometheus.MustNewConstMetric(d.sessions, prometheus.GaugeValue, float64(sessions))
+	ch <- prometheus.MustNewConstMetric(d.sessionParts, prometheus.GaugeValue, float64(parts))
 	ch <- prometheus.MustNewConstMetric(d.conns, prometheus.GaugeValue, float64(m.s.openConns()))
 }
 

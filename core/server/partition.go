@@ -19,13 +19,21 @@ const adminClientID = "__admin_client"
 func (s *Server) partition(
 	name []byte, id uuid.UUID, byID bool, index int32,
 ) (*replica.Partition, error) {
+	return s.lookup(alias(name), id, byID, index)
+}
+
+// lookup is partition with the name as a string. It is not kept.
+func (s *Server) lookup(
+	name string, id uuid.UUID, byID bool, index int32,
+) (*replica.Partition, error) {
 	if byID {
 		return s.opts.Replicas.PartitionByID(id, index)
 	}
-	// The string aliases the request; a lookup does not keep it.
-	alias := unsafe.String(unsafe.SliceData(name), len(name))
-	return s.opts.Replicas.Partition(storage.TopicPartition{Topic: alias, Partition: index})
+	return s.opts.Replicas.Partition(storage.TopicPartition{Topic: name, Partition: index})
 }
+
+// alias is b as a string, without a copy: for look-ups, which keep nothing.
+func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // image is the newest metadata.
 func (s *Server) image() *metadata.Image { return s.opts.Controller.Image() }

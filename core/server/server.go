@@ -34,6 +34,9 @@ type Limits struct {
 	StepTimeout time.Duration
 	// FetchBytes bounds a Fetch answer, Kafka's fetch.max.bytes. Default 55 MiB.
 	FetchBytes int
+	// FetchSessions bounds the fetch sessions, Kafka's
+	// max.incremental.fetch.session.cache.slots. Default 1000, negative for none.
+	FetchSessions int
 }
 
 func (l *Limits) withDefaults() {
@@ -78,6 +81,8 @@ type Server struct {
 	readers, memory *budget
 	metrics         *metrics
 	producerIDs     *producerIDBlocks
+	// sessions are the fetch sessions of all clients.
+	sessions *fetchSessionCache
 	// complaints limits log lines about misbehaving clients.
 	complaints limiter
 	// refusals limits log lines about records the broker could not take.
@@ -112,6 +117,7 @@ func New(opts Options) (*Server, error) {
 		readers: newBudget(opts.Limits.MemoryBytes), memory: newBudget(opts.Limits.MemoryBytes),
 		table: newHandlerTable(append(append([]handler{}, handlers...), groupHandlers...)),
 	}
+	s.sessions = newFetchSessionCache(opts.Limits.FetchSessions, fetchSessionMemory)
 	s.producerIDs = newProducerIDBlocks(opts.Controller.AllocateProducerIDs)
 	s.metrics = newMetrics(s)
 	s.mu.open = make(map[*conn]struct{})

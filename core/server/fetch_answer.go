@@ -1,0 +1,97 @@
+package server
+
+import (
+	"time"
+
+	"github.com/millstream-io/millstream/core/protocol"
+	"github.com/millstream-io/millstream/core/storage"
+)
+
+// How the answer to a Fetch is encoded.
+
+// answerError answers with a top-level error.
+func (op *fetchOp) answerError(session int32, code int16, deferWrite bool) {
+	version := op.head.Version
+	buf := takeBuffer(firstBufferBytes)
+	b := protocol.AppendResponseHeader(
+		(*buf)[:0], op.head.Key, op.head.CorrelationID, version >= 12)
+	b = protocol.AppendFetchStart(b, version, code, session, 0)
+	b = protocol.AppendFetchEnd(b, version, nil)
+	protocol.FinishFrame(b, 0, 0)
+	*buf = b
+	op.c.s.metrics.handled(op.head.Key, time.Since(op.start))
+	op.c.out.finish(op.slot, answer{bytes: buf}, deferWrite)
+}
+
+// answer encodes what collect found and completes the slot, which takes the chunks over.
+func (op *fetchOp) answer(deferWrite bool) {
+	session, code := op.closeSession()
+	if code != 0 {
+		op.drop()
+		op.answerError(session, code, deferWrite)
+		return
+	}
+	c, version := op.c, op.head.Version
+	flexible := version >= 12
+	buf := takeBuffer(firstBufferBytes)
+	b := protocol.AppendResponseHeader(
+		(*buf)[:0], op.head.Key, op.head.CorrelationID, flexible)
+	b = protocol.AppendFetchStart(b, version, 0, session, op.topicsAnswered())
+	parts := takeParts()
+	var nodes []protocol.Endpoint
+	for i := range op.topics {
+		t := &op.topics[i]
+		if t.omitted > 0 && t.omitted == t.end-t.first {
+			continue
+		}
+		b = protocol.AppendFetchTopic(b, version, t.name, t.id, t.end-t.first-t.omitted)
+		for j := t.first; j < t.end; j++ {
+			part := &op.parts[j]
+			if part.omit {
+				continue
+			}
+			b = protocol.AppendFetchPartition(b, version, &part.result)
+			if part.result.RecordBytes > 0 {
+				*parts = append(*parts, filePart{at: len(b), chunk: part.chunk})
+				part.chunk, part.result.RecordBytes = storage.Chunk{}, 0
+			}
+			if part.result.Leader != nil {
+				nodes = c.s.addEndpoint(nodes, part.result.Leader.ID)
+			}
+			b = protocol.AppendFetchPartitionEnd(b, version, &part.result)
+		}
+		b = protocol.AppendTopicEnd(b, flexible)
+	}
+	b = protocol.AppendFetchEnd(b, version, nodes)
+	protocol.FinishFrame(b, 0, op.bytes)
+	*buf = b
+	c.s.metrics.fetched.Add(int64(op.bytes))
+	c.s.metrics.handled(op.head.Key, time.Since(op.start))
+	c.out.finish(op.slot, answer{bytes: buf, parts: parts}, deferWrite)
+}
+
+// topicsAnswered counts the topics of which the answer says something.
+func (op *fetchOp) topicsAnswered() int {
+	n := len(op.topics)
+	for i := range op.topics {
+		if t := &op.topics[i]; t.omitted > 0 && t.omitted == t.end-t.first {
+			n--
+		}
+	}
+	return n
+}
+
+// recycle gives the operation back to the pool, unless its timer is about to call it.
+func (op *fetchOp) recycle() {
+	reusable := !op.armed || op.timer.Stop() || op.expired.Load()
+	clear(op.topics)
+	clear(op.parts)
+	op.topics, op.parts = op.topics[:0], op.parts[:0]
+	op.c, op.slot, op.armed = nil, nil, false
+	op.create, op.session, op.sessionEpoch = false, nil, 0
+	op.last.Store(false)
+	op.expired.Store(false)
+	if reusable && cap(op.parts) <= maxPooledPartitions {
+		fetchOps.Put(op)
+	}
+}
