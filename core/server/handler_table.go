@@ -6,6 +6,9 @@ import (
 	"github.com/millstream-io/millstream/core/protocol"
 )
 
+// allHandlers is the table of APIs, in no order.
+func allHandlers() []handler { return slices.Concat(handlers, groupHandlers) }
+
 func newHandlerTable(rows []handler) *handlerTable {
 	t := &handlerTable{rows: rows}
 	slices.SortFunc(t.rows, func(a, b handler) int { return int(a.key) - int(b.key) })

@@ -115,7 +115,7 @@ func New(opts Options) (*Server, error) {
 	s := &Server{
 		opts: opts, log: opts.Logger, nodeID: opts.NodeID,
 		readers: newBudget(opts.Limits.MemoryBytes), memory: newBudget(opts.Limits.MemoryBytes),
-		table: newHandlerTable(append(append([]handler{}, handlers...), groupHandlers...)),
+		table: newHandlerTable(allHandlers()),
 	}
 	s.sessions = newFetchSessionCache(opts.Limits.FetchSessions, fetchSessionMemory)
 	s.producerIDs = newProducerIDBlocks(opts.Controller.AllocateProducerIDs)
