@@ -398,9 +398,9 @@ func (s *shard) append() (lastOffset int64, err error) {
 	return lastOffset, err
 }
 
-// appendParts appends the batch in as many batches as its size asks for, and sets the offsets of its
-// records; it is one unless a single step was very large, such as the deletion of a group with many
-// offsets.
+// appendParts appends the batch in as many batches as its size asks for, and sets the offsets of
+// its records; it is one unless a single step was very large, such as the deletion of a group with
+// many offsets.
 func (s *shard) appendParts(ctx context.Context) (lastOffset int64, err error) {
 	var b Batch
 	if step := s.batch.alone; step != nil {
