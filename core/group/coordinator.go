@@ -8,6 +8,7 @@ import (
 
 	"github.com/millstream-io/millstream/core/coordinator"
 	"github.com/millstream-io/millstream/core/group/classic"
+	"github.com/millstream-io/millstream/core/record"
 )
 
 // TopicName is the topic in which groups and offsets are kept.
@@ -153,6 +154,31 @@ func (c *Coordinator) CommitOffsets(ctx context.Context, req CommitRequest) Comm
 		return commitRefused(&req, code)
 	}
 	return resp
+}
+
+// CommitTransactionOffsets handles TxnOffsetCommit: the offsets count once the transaction's marker
+// says so. Whether the topics exist, and whether the producer has this transaction open, is the
+// caller's to check.
+func (c *Coordinator) CommitTransactionOffsets(ctx context.Context, req TxnCommitRequest,
+) CommitResponse {
+	resp, code := call[CommitResponse](ctx, c, c.PartitionFor(req.GroupID), &req)
+	if code != coordinator.CodeNone {
+		return commitRefused(&CommitRequest{Offsets: req.Offsets}, code)
+	}
+	return resp
+}
+
+// WriteMarker ends a producer's transaction in a partition of TopicName, and returns when that is
+// durable. A marker that was written before is written again, which changes nothing.
+func (c *Coordinator) WriteMarker(ctx context.Context, partition int32, m record.ControlOptions,
+	transactionVersion int16,
+) ErrorCode {
+	in := &markerInput{marker: m, transactionVersion: transactionVersion}
+	resp, code := call[codeOnly](ctx, c, partition, in)
+	if code != coordinator.CodeNone {
+		return code
+	}
+	return resp.code
 }
 
 // FetchOffsets handles OffsetFetch for one group.

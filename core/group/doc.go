@@ -11,7 +11,10 @@
 // # Invariants
 //
 //	the shard of a group = abs(javaStringHash(group)) mod partitions of __consumer_offsets
-//	a group exists <=> it has members, a metadata record, committed offsets or ids given out
+//	a group exists <=> it has members, a metadata record, committed or pending offsets, or ids
+//	    given out
+//	an offset of a transaction is pending from its record to the transaction's marker; then the
+//	    committed offset = that of the later record of the two (what compaction keeps)
 //	between two appends at most one metadata record of a group is in flight (Step.Again)
 //
 // # Goroutines

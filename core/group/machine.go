@@ -36,6 +36,8 @@ type machine struct {
 	timers  classic.Timers
 	groups  map[string]*entry
 	offsets *offsets.Table
+	// pending has the offsets of transactions that are not decided.
+	pending *offsets.Pending
 	// flying has the groups with records that are not durable yet. The runtime replays all of a
 	// batch before it hands in anything else, so the first Replay (or Fail) empties it.
 	flying map[string]flight
@@ -55,6 +57,7 @@ func newMachine(opts *Options) *machine {
 		},
 		groups:  make(map[string]*entry),
 		offsets: offsets.NewTable(),
+		pending: offsets.NewPending(),
 		flying:  make(map[string]flight),
 	}
 	return m
@@ -65,6 +68,10 @@ func (m *machine) Handle(now time.Time, t coordinator.Ticket, in any) coordinato
 	switch in := in.(type) {
 	case *CommitRequest:
 		return m.commit(now, t, in)
+	case *TxnCommitRequest:
+		return m.commitTransaction(now, t, in)
+	case *markerInput:
+		return m.marker(t, in)
 	case *FetchRequest:
 		return answer(t, m.fetch(in))
 	case *HeartbeatRequest:
@@ -128,7 +135,7 @@ func (m *machine) entry(groupID string) *entry {
 func (m *machine) tidy(groupID string) {
 	e := m.groups[groupID]
 	if e == nil || e.persisted || !e.Vacant() || m.offsets.Has(groupID) ||
-		m.flying[groupID] != 0 {
+		m.pending.Open(groupID) || m.flying[groupID] != 0 {
 		return
 	}
 	e.Close()
@@ -252,7 +259,7 @@ func (m *machine) Replay(rec record.Record) error {
 	}
 	switch key.Kind {
 	case offsets.KindOffset:
-		return m.replayOffset(&key, rec.Value)
+		return m.replayOffset(&key, rec)
 	case offsets.KindGroup:
 		return m.replayGroup(&key, rec.Value)
 	default:
@@ -261,19 +268,29 @@ func (m *machine) Replay(rec record.Record) error {
 	}
 }
 
-func (m *machine) replayOffset(key *offsets.Key, value []byte) error {
-	if value == nil {
+func (m *machine) replayOffset(key *offsets.Key, rec record.Record) error {
+	if rec.Value == nil {
 		m.offsets.Remove(key.Group, key.Topic, key.Partition)
+		m.pending.Remove(key.Group, key.Topic, key.Partition)
 		m.tidy(key.Group)
 		return nil
 	}
-	c, err := offsets.ReadCommit(value)
+	c, err := m.readCommit(key, rec)
 	if err != nil {
-		return fmt.Errorf("offset of group %q: %w", key.Group, err)
+		return err
 	}
 	m.entry(key.Group)
 	m.offsets.Put(key.Group, key.Topic, key.Partition, c)
 	return nil
+}
+
+func (m *machine) readCommit(key *offsets.Key, rec record.Record) (offsets.Commit, error) {
+	c, err := offsets.ReadCommit(rec.Value)
+	if err != nil {
+		return offsets.Commit{}, fmt.Errorf("offset of group %q: %w", key.Group, err)
+	}
+	c.RecordOffset = rec.Offset
+	return c, nil
 }
 
 func (m *machine) replayGroup(key *offsets.Key, value []byte) error {
@@ -282,7 +299,7 @@ func (m *machine) replayGroup(key *offsets.Key, value []byte) error {
 			e.Close()
 			delete(m.groups, key.Group)
 		}
-		if m.offsets.Has(key.Group) {
+		if m.offsets.Has(key.Group) || m.pending.Open(key.Group) {
 			m.entry(key.Group)
 		}
 		return nil

@@ -56,7 +56,8 @@ func groupTombstone(now time.Time, groupID string) record.Record {
 }
 
 // deleteGroup handles DeleteGroups: tombstones for each offset and for the group itself, so that it
-// does not come back when the log is replayed.
+// does not come back when the log is replayed. Offsets of open transactions go too, as they would
+// bring it back when they are committed.
 func (m *machine) deleteGroup(now time.Time, t coordinator.Ticket, groupID string,
 ) coordinator.Step {
 	e := m.groups[groupID]
@@ -66,12 +67,7 @@ func (m *machine) deleteGroup(now time.Time, t coordinator.Ticket, groupID strin
 	case e.State() != classic.Empty:
 		return answer(t, codeOnly{coordinator.CodeNonEmptyGroup})
 	}
-	var records []record.Record
-	for _, topic := range m.offsets.Topics(groupID) {
-		for _, p := range m.offsets.Partitions(groupID, topic) {
-			records = append(records, tombstone(now, groupID, topic, p))
-		}
-	}
+	records := m.tombstones(now, groupID, func(string) bool { return true })
 	records = append(records, groupTombstone(now, groupID))
 	return m.write(records, t, codeOnly{}, func(code ErrorCode) any { return codeOnly{code} })
 }

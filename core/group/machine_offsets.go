@@ -31,6 +31,12 @@ func (m *machine) commit(now time.Time, t coordinator.Ticket, req *CommitRequest
 	if code := m.checkCommit(now, req); code != coordinator.CodeNone {
 		return answer(t, commitRefused(req, code))
 	}
+	return m.commitStep(now, t, req)
+}
+
+// commitStep is the records of a commit that is allowed, and their answer.
+func (m *machine) commitStep(now time.Time, t coordinator.Ticket, req *CommitRequest,
+) coordinator.Step {
 	resp := CommitResponse{Codes: make([]ErrorCode, len(req.Offsets))}
 	step := coordinator.Step{Records: make([]record.Record, 0, len(req.Offsets))}
 	for i := range req.Offsets {
@@ -107,7 +113,9 @@ func utf16Len(s string) int {
 }
 
 // fetch handles OffsetFetch. What is not committed is offset -1 and no error, whether or not the
-// group exists.
+// group exists. With RequireStable, what an open transaction may still change is
+// UNSTABLE_OFFSET_COMMIT: a consumer that began at the old offset would read again what the
+// transaction has consumed (KIP-447).
 func (m *machine) fetch(req *FetchRequest) FetchResponse {
 	topics := req.Topics
 	if req.All {
@@ -123,7 +131,9 @@ func (m *machine) fetch(req *FetchRequest) FetchResponse {
 		ft.Partitions = make([]FetchedOffset, 0, len(tp.Partitions))
 		for _, p := range tp.Partitions {
 			fo := FetchedOffset{Partition: p, Offset: -1, LeaderEpoch: -1}
-			if c, ok := m.offsets.Get(req.GroupID, tp.Topic, p); ok {
+			if req.RequireStable && m.pending.Has(req.GroupID, tp.Topic, p) {
+				fo.Code = coordinator.CodeUnstableOffsetCommit
+			} else if c, ok := m.offsets.Get(req.GroupID, tp.Topic, p); ok {
 				fo.Offset, fo.LeaderEpoch, fo.Metadata = c.Offset, c.LeaderEpoch, c.Metadata
 			}
 			ft.Partitions = append(ft.Partitions, fo)
@@ -139,6 +149,26 @@ func tombstone(now time.Time, group, topic string, partition int32) record.Recor
 		Timestamp: now.UnixMilli(),
 		Key:       offsets.AppendOffsetKey(nil, group, topic, partition),
 	}
+}
+
+// tombstones takes away all offsets of a group in some topics, committed and pending.
+func (m *machine) tombstones(now time.Time, group string, of func(topic string) bool,
+) []record.Record {
+	var records []record.Record
+	for _, topic := range m.offsets.Topics(group) {
+		if !of(topic) {
+			continue
+		}
+		for _, p := range m.offsets.Partitions(group, topic) {
+			records = append(records, tombstone(now, group, topic, p))
+		}
+	}
+	for _, tp := range m.pending.Partitions(group) {
+		if _, ok := m.offsets.Get(group, tp.Topic, tp.Partition); !ok && of(tp.Topic) {
+			records = append(records, tombstone(now, group, tp.Topic, tp.Partition))
+		}
+	}
+	return records
 }
 
 // deleteOffsets handles OffsetDelete.
@@ -161,7 +191,8 @@ func (m *machine) deleteOffsets(now time.Time, t coordinator.Ticket, req *Delete
 			continue
 		}
 		for _, p := range tp.Partitions {
-			if _, ok := m.offsets.Get(req.GroupID, tp.Topic, p); ok {
+			_, ok := m.offsets.Get(req.GroupID, tp.Topic, p)
+			if ok || m.pending.Has(req.GroupID, tp.Topic, p) {
 				records = append(records, tombstone(now, req.GroupID, tp.Topic, p))
 			}
 		}
@@ -175,11 +206,13 @@ func (m *machine) deleteOffsets(now time.Time, t coordinator.Ticket, req *Delete
 func (m *machine) topicsDeleted(now time.Time, t coordinator.Ticket, topics []string,
 ) coordinator.Step {
 	var records []record.Record
+	gone := func(topic string) bool { return slices.Contains(topics, topic) }
 	for _, group := range m.offsets.Groups() {
-		for _, topic := range topics {
-			for _, p := range m.offsets.Partitions(group, topic) {
-				records = append(records, tombstone(now, group, topic, p))
-			}
+		records = append(records, m.tombstones(now, group, gone)...)
+	}
+	for _, group := range m.pending.Groups() {
+		if !m.offsets.Has(group) {
+			records = append(records, m.tombstones(now, group, gone)...)
 		}
 	}
 	return m.write(records, t, codeOnly{}, func(code ErrorCode) any { return codeOnly{code} })
@@ -233,7 +266,7 @@ func (m *machine) expireGroup(now time.Time, id string, e *entry) []record.Recor
 	for _, topic := range m.offsets.Topics(id) {
 		for _, p := range m.offsets.Partitions(id, topic) {
 			c, _ := m.offsets.Get(id, topic, p)
-			if m.isExpired(now, e, subscribed, topic, c) {
+			if m.isExpired(now, e, subscribed, topic, c) && !m.pending.Has(id, topic, p) {
 				records = append(records, tombstone(now, id, topic, p))
 			} else {
 				left++
@@ -241,7 +274,7 @@ func (m *machine) expireGroup(now time.Time, id string, e *entry) []record.Recor
 		}
 	}
 	switch {
-	case left > 0 || !e.Idle():
+	case left > 0 || !e.Idle() || m.pending.Open(id):
 	case e.persisted || !e.Vacant():
 		records = append(records, groupTombstone(now, id))
 	case len(records) == 0:

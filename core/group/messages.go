@@ -3,6 +3,7 @@ package group
 import (
 	"github.com/millstream-io/millstream/core/coordinator"
 	"github.com/millstream-io/millstream/core/group/classic"
+	"github.com/millstream-io/millstream/core/record"
 )
 
 // ErrorCode is an error code of the Kafka protocol.
@@ -60,6 +61,19 @@ type CommitRequest struct {
 	Offsets     []OffsetCommit
 }
 
+// TxnCommitRequest commits offsets of a group as part of a producer's transaction.
+type TxnCommitRequest struct {
+	GroupID string
+	// MemberID, InstanceID and Generation are those of the member whose input the transaction has
+	// processed; "", nil and -1 if the client does not say (KIP-447).
+	MemberID      string
+	InstanceID    *string
+	Generation    int32
+	ProducerID    int64
+	ProducerEpoch int16
+	Offsets       []OffsetCommit
+}
+
 // CommitResponse has a code for each of the request's offsets, in their order. A generation in a
 // group that does not exist is CodeGroupIDNotFound.
 type CommitResponse struct{ Codes []ErrorCode }
@@ -76,6 +90,8 @@ type FetchRequest struct {
 	// All asks for every partition that has one; Topics is not used then.
 	All    bool
 	Topics []TopicPartitions
+	// RequireStable asks for CodeUnstableOffsetCommit where a transaction is open (KIP-447).
+	RequireStable bool
 }
 
 // FetchedOffset is what is committed for one partition: Offset -1 if nothing is.
@@ -84,6 +100,7 @@ type FetchedOffset struct {
 	Offset      int64
 	LeaderEpoch int32
 	Metadata    string
+	Code        ErrorCode
 }
 
 // FetchedTopic is the answer for one topic.
@@ -144,6 +161,11 @@ type (
 	deleteInput   struct{ groupID string }
 	// topicsDeletedInput says that topics are gone, and their offsets with them.
 	topicsDeletedInput struct{ topics []string }
+	// markerInput ends a transaction.
+	markerInput struct {
+		marker             record.ControlOptions
+		transactionVersion int16
+	}
 )
 
 // codeOnly is the answer of inputs that have no other.

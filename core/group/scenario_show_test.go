@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/millstream-io/millstream/core/coordinator"
 	"github.com/millstream-io/millstream/core/group/offsets"
 	"github.com/millstream-io/millstream/core/record"
 )
@@ -72,6 +73,11 @@ func showMachine(m *machine) string {
 			}
 		}
 	}
+	for _, id := range m.pending.Groups() {
+		for _, tp := range m.pending.Partitions(id) {
+			fmt.Fprintf(&b, "  %s %s/%d pending\n", id, tp.Topic, tp.Partition)
+		}
+	}
 	return b.String()
 }
 
@@ -86,6 +92,28 @@ func showDescription(d DescribeResponse) string {
 		fmt.Fprintf(&b, " %s%s %q -> %q\n", m.ClientID, m.ClientHost, m.Metadata, m.Assignment)
 	}
 	return b.String()
+}
+
+func showFetched(topic string, p FetchedOffset) string {
+	if p.Code != 0 {
+		return fmt.Sprintf("%s/%d offset=%d %v\n", topic, p.Partition, p.Offset, p.Code)
+	}
+	return fmt.Sprintf("%s/%d offset=%d epoch=%d metadata=%q\n", topic, p.Partition, p.Offset,
+		p.LeaderEpoch, p.Metadata)
+}
+
+func showEntry(e coordinator.Entry) string {
+	if e.Producer == nil {
+		return showRecord(e.Record)
+	}
+	whose := fmt.Sprintf("[%d/%d] ", e.Producer.ID, e.Producer.Epoch)
+	switch {
+	case e.Marker && e.Commit:
+		return whose + "commit\n"
+	case e.Marker:
+		return whose + "abort\n"
+	}
+	return whose + showRecord(e.Record)
 }
 
 func showRecord(rec record.Record) string {

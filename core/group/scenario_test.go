@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/millstream-io/millstream/core/coordinator"
-	"github.com/millstream-io/millstream/core/record"
 )
 
 // TestScenarios runs the texts under testdata/scenarios against the machine of one shard, in
@@ -30,7 +29,10 @@ import (
 //	leave NAME…     LeaveGroup; instance=I for a static member without its id
 //	commit NAME …   OffsetCommit; gen=N offsets=(topic/part=offset,…) epoch=N metadata=LENGTH
 //	                keep=D
-//	fetch           topics=(topic/part,…), or all
+//	fetch           topics=(topic/part,…), or all; stable
+//	txn-commit NAME TxnOffsetCommit; pid=N and pepoch=N of the producer, else as commit
+//	marker pid=N    the producer's transaction ends; commit or abort, pepoch=N
+//	compact         the log keeps the last record of each key, and no offsets of old transactions
 //	describe, list states=(…) types=(…), delete
 //	delete-offsets topics=(topic/part,…), topics-deleted topics=(…)
 //	advance D       let time pass; what happens is printed with its time
@@ -60,7 +62,7 @@ type scenario struct {
 	opts    Options
 	m       *machine
 	now     time.Time
-	log     []record.Record
+	log     []coordinator.Entry
 	shown   int // records of log that were printed
 	fail    ErrorCode
 	names   map[coordinator.Ticket]string // what each ticket waits for
@@ -77,11 +79,11 @@ func newScenario(t *testing.T, opts Options) *scenario {
 	}
 }
 
-func loaded(opts Options, now time.Time, log []record.Record) *machine {
+func loaded(opts Options, now time.Time, log []coordinator.Entry) *machine {
 	opts = opts.withDefaults()
 	m := newMachine(&opts)
-	for _, rec := range log {
-		if err := m.Replay(rec); err != nil {
+	for _, e := range log {
+		if err := replay(m, e); err != nil {
 			panic(err)
 		}
 	}
@@ -95,16 +97,19 @@ func (s *scenario) handle(run func() coordinator.Step) {
 	require.False(s.t, step.Again, "nothing is in flight here")
 	outs := step.Outputs
 	switch {
-	case len(step.Records) > 0 && s.fail != 0:
-		outs = nil
+	case (len(step.Records) > 0 || step.Marker != nil) && s.fail != 0:
 		if step.Fail != nil {
 			outs = step.Fail(s.now, s.fail)
+		} else {
+			for i := range outs {
+				outs[i].Value = codeOnly{s.fail}
+			}
 		}
 		s.fail = 0
 	default:
-		for _, rec := range step.Records {
-			s.log = append(s.log, rec)
-			require.NoError(s.t, s.m.Replay(rec))
+		for _, e := range s.entries(step) {
+			s.log = append(s.log, e)
+			require.NoError(s.t, replay(s.m, e))
 		}
 	}
 	slices.SortStableFunc(outs, func(a, b coordinator.Output) int {
@@ -228,12 +233,12 @@ func (s *scenario) run(d *datadriven.TestData) {
 	case "fetch":
 		resp := s.m.fetch(&FetchRequest{
 			GroupID: groupID, All: !a.has("topics"), Topics: a.topics(),
+			RequireStable: a.has("stable"),
 		})
 		fmt.Fprintf(&s.out, "%v\n", resp.Code)
 		for _, t := range resp.Topics {
 			for _, p := range t.Partitions {
-				fmt.Fprintf(&s.out, "%s/%d offset=%d epoch=%d metadata=%q\n", t.Topic, p.Partition,
-					p.Offset, p.LeaderEpoch, p.Metadata)
+				s.out.WriteString(showFetched(t.Topic, p))
 			}
 		}
 	case "advance":
@@ -245,8 +250,8 @@ func (s *scenario) run(d *datadriven.TestData) {
 	case "restart":
 		s.restart()
 	case "log":
-		for _, rec := range s.log[s.shown:] {
-			s.out.WriteString(showRecord(rec))
+		for _, e := range s.log[s.shown:] {
+			s.out.WriteString(showEntry(e))
 		}
 		s.shown = len(s.log)
 	default:
@@ -270,6 +275,12 @@ func (s *scenario) admin(d *datadriven.TestData, a args, groupID string) {
 		s.submit("delete-offsets", &DeleteOffsetsRequest{GroupID: groupID, Topics: a.topics()})
 	case "topics-deleted":
 		s.submit("topics-deleted", topicsDeletedInput{a.list("topics")})
+	case "txn-commit":
+		s.commitTransaction(a, groupID)
+	case "marker":
+		s.marker(a)
+	case "compact":
+		s.compact()
 	default:
 		d.Fatalf(s.t, "unknown command %s", d.Cmd)
 	}
@@ -362,6 +373,13 @@ func (s *scenario) commit(a args, groupID string) {
 	if a.has("keep") {
 		req.RetentionMS = a.duration("keep", 0).Milliseconds()
 	}
+	req.Offsets = s.offsets(a)
+	s.submit("commit "+a.name(), req)
+}
+
+// offsets reads the offsets of a commit.
+func (s *scenario) offsets(a args) []OffsetCommit {
+	var list []OffsetCommit
 	for _, v := range a.list("offsets") {
 		where, offset, _ := strings.Cut(v, "=")
 		topic, p, _ := strings.Cut(where, "/")
@@ -369,13 +387,13 @@ func (s *scenario) commit(a args, groupID string) {
 		require.NoError(s.t, err)
 		n, err := strconv.ParseInt(offset, 10, 64)
 		require.NoError(s.t, err)
-		req.Offsets = append(req.Offsets, OffsetCommit{
+		list = append(list, OffsetCommit{
 			Topic: topic, Partition: int32(partition), Offset: n,
 			LeaderEpoch: int32(a.int("epoch", -1)),
 			Metadata:    strings.Repeat("m", a.int("metadata", 0)),
 		})
 	}
-	s.submit("commit "+a.name(), req)
+	return list
 }
 
 // advance lets time pass from one deadline to the next.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/google/uuid"
@@ -18,7 +19,8 @@ import (
 //   - Null topics (version 2) are all that the group has committed, none are none.
 //   - Version 8 asks for several groups (KIP-709), 9 may name a member of a KIP-848 group, which
 //     means nothing to the classic groups here, 10 names topics by id.
-//   - require_stable (version 7, KIP-447) is always met: without transactions no commit is pending.
+//   - require_stable (version 7, KIP-447): an offset that an open transaction commits is
+//     UNSTABLE_OFFSET_COMMIT, in its partition, until the transaction is decided.
 
 func (s *Server) offsetFetch(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.message.(*kmsg.OffsetFetchRequest)
@@ -29,7 +31,7 @@ func (s *Server) offsetFetch(ctx context.Context, r *request) (kmsg.Response, er
 	}
 	image := s.image()
 	for i := range req.Groups {
-		resp.Groups = append(resp.Groups, s.fetchGroup(ctx, image, r.version, &req.Groups[i]))
+		resp.Groups = append(resp.Groups, s.fetchGroup(ctx, image, r, &req.Groups[i]))
 	}
 	return resp, nil
 }
@@ -38,7 +40,9 @@ func (s *Server) offsetFetch(ctx context.Context, r *request) (kmsg.Response, er
 func (s *Server) fetchOneGroup(
 	ctx context.Context, version int16, req *kmsg.OffsetFetchRequest, resp *kmsg.OffsetFetchResponse,
 ) {
-	fetch := group.FetchRequest{GroupID: req.Group, All: req.Topics == nil && version >= 2}
+	fetch := group.FetchRequest{
+		GroupID: req.Group, All: req.Topics == nil && version >= 2, RequireStable: req.RequireStable,
+	}
 	for i := range req.Topics {
 		fetch.Topics = append(fetch.Topics, group.TopicPartitions{
 			Topic: req.Topics[i].Topic, Partitions: req.Topics[i].Partitions,
@@ -56,7 +60,7 @@ func (s *Server) fetchOneGroup(
 			out := kmsg.NewOffsetFetchResponseTopicPartition()
 			out.Partition, out.Offset, out.LeaderEpoch = p.Partition, p.Offset, p.LeaderEpoch
 			out.Metadata = pointer(p.Metadata)
-			out.ErrorCode = int16(fetched.Code)
+			out.ErrorCode = int16(cmp.Or(fetched.Code, p.Code))
 			topic.Partitions = append(topic.Partitions, out)
 		}
 		resp.Topics = append(resp.Topics, topic)
@@ -79,10 +83,13 @@ func unfetched(topics []group.TopicPartitions) []group.FetchedTopic {
 
 // fetchGroup answers for one group in versions 8 and later.
 func (s *Server) fetchGroup(
-	ctx context.Context, image *metadata.Image, version int16, in *kmsg.OffsetFetchRequestGroup,
+	ctx context.Context, image *metadata.Image, r *request, in *kmsg.OffsetFetchRequestGroup,
 ) kmsg.OffsetFetchResponseGroup {
-	byID := version >= 10
-	fetch := group.FetchRequest{GroupID: in.Group, All: in.Topics == nil}
+	byID := r.version >= 10
+	fetch := group.FetchRequest{
+		GroupID: in.Group, All: in.Topics == nil,
+		RequireStable: r.message.(*kmsg.OffsetFetchRequest).RequireStable,
+	}
 	known := make([]bool, len(in.Topics))
 	for i := range in.Topics {
 		t := &in.Topics[i]
@@ -140,6 +147,7 @@ func fetchedTopic(in *group.FetchedTopic) kmsg.OffsetFetchResponseGroupTopic {
 		part := kmsg.NewOffsetFetchResponseGroupTopicPartition()
 		part.Partition, part.Offset, part.LeaderEpoch = p.Partition, p.Offset, p.LeaderEpoch
 		part.Metadata = pointer(p.Metadata)
+		part.ErrorCode = int16(p.Code)
 		out.Partitions = append(out.Partitions, part)
 	}
 	return out

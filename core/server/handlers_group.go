@@ -14,6 +14,7 @@ var groupHandlers = []handler{
 	{key: 14, min: 0, max: 5, waits: true, handle: (*Server).syncGroup},
 	{key: 15, min: 0, max: 6, handle: (*Server).describeGroups},
 	{key: 16, min: 0, max: 5, handle: (*Server).listGroups},
+	{key: 28, min: 0, max: 5, handle: (*Server).txnOffsetCommit},
 	{key: 42, min: 0, max: 2, handle: (*Server).deleteGroups},
 	{key: 47, min: 0, max: 0, handle: (*Server).offsetDelete},
 }

@@ -195,3 +195,19 @@ func (g *Group) CheckCommit(now time.Time, memberID string, instance *string,
 	g.touch(now, memberID)
 	return coordinator.CodeNone
 }
+
+// CheckTransactionCommit says whether a member, or none, may commit offsets in a transaction
+// (KIP-447): in any state, and without saying who it is.
+func (g *Group) CheckTransactionCommit(memberID string, instance *string, generation int32,
+) ErrorCode {
+	if generation < 0 && (g.state == Empty || memberID == "" && instance == nil) {
+		return coordinator.CodeNone
+	}
+	if code := g.validate(memberID, instance); code != coordinator.CodeNone {
+		return code
+	}
+	if generation != g.generation {
+		return coordinator.CodeIllegalGeneration
+	}
+	return coordinator.CodeNone
+}

@@ -36,6 +36,9 @@ type Commit struct {
 	CommitTimestamp int64
 	// ExpireTimestamp is when it expires, in ms, -1 if the broker's retention decides (KIP-211).
 	ExpireTimestamp int64
+	// RecordOffset is where in the log its record is. It is no part of the value: who keeps commits
+	// sets it.
+	RecordOffset int64
 }
 
 // Member is one member in a GroupMetadata.

@@ -57,6 +57,17 @@ func (t *Table) Get(group, topic string, partition int32) (Commit, bool) {
 	return c, ok
 }
 
+// Each calls fn for every committed offset, in no order.
+func (t *Table) Each(fn func(group, topic string, partition int32, c Commit)) {
+	for group, topics := range t.groups {
+		for topic, partitions := range topics {
+			for partition, c := range partitions {
+				fn(group, topic, partition, c)
+			}
+		}
+	}
+}
+
 // Has says whether the group has any committed offset.
 func (t *Table) Has(group string) bool { return len(t.groups[group]) > 0 }
 
