@@ -24,6 +24,9 @@ const (
 	CodeInvalidRequest               ErrorCode = 42
 	CodeInvalidProducerEpoch         ErrorCode = 47
 	CodeInvalidTxnState              ErrorCode = 48
+	CodeInvalidProducerIDMapping     ErrorCode = 49
+	CodeInvalidTransactionTimeout    ErrorCode = 50
+	CodeConcurrentTransactions       ErrorCode = 51
 	CodeTransactionCoordinatorFenced ErrorCode = 52
 	CodeNonEmptyGroup                ErrorCode = 68
 	CodeGroupIDNotFound              ErrorCode = 69
@@ -32,7 +35,10 @@ const (
 	CodeFencedInstanceID             ErrorCode = 82
 	CodeGroupSubscribedToTopic       ErrorCode = 86
 	CodeUnstableOffsetCommit         ErrorCode = 88
+	CodeProducerFenced               ErrorCode = 90
 	CodeUnknownTopicID               ErrorCode = 100
+	CodeTransactionalIDNotFound      ErrorCode = 105
+	CodeTransactionAbortable         ErrorCode = 120
 )
 
 var codeNames = map[ErrorCode]string{
@@ -53,6 +59,9 @@ var codeNames = map[ErrorCode]string{
 	CodeInvalidRequest:               "INVALID_REQUEST",
 	CodeInvalidProducerEpoch:         "INVALID_PRODUCER_EPOCH",
 	CodeInvalidTxnState:              "INVALID_TXN_STATE",
+	CodeInvalidProducerIDMapping:     "INVALID_PRODUCER_ID_MAPPING",
+	CodeInvalidTransactionTimeout:    "INVALID_TRANSACTION_TIMEOUT",
+	CodeConcurrentTransactions:       "CONCURRENT_TRANSACTIONS",
 	CodeTransactionCoordinatorFenced: "TRANSACTION_COORDINATOR_FENCED",
 	CodeNonEmptyGroup:                "NON_EMPTY_GROUP",
 	CodeGroupIDNotFound:              "GROUP_ID_NOT_FOUND",
@@ -61,7 +70,10 @@ var codeNames = map[ErrorCode]string{
 	CodeFencedInstanceID:             "FENCED_INSTANCE_ID",
 	CodeGroupSubscribedToTopic:       "GROUP_SUBSCRIBED_TO_TOPIC",
 	CodeUnstableOffsetCommit:         "UNSTABLE_OFFSET_COMMIT",
+	CodeProducerFenced:               "PRODUCER_FENCED",
 	CodeUnknownTopicID:               "UNKNOWN_TOPIC_ID",
+	CodeTransactionalIDNotFound:      "TRANSACTIONAL_ID_NOT_FOUND",
+	CodeTransactionAbortable:         "TRANSACTION_ABORTABLE",
 }
 
 // String is the code's name in the Kafka protocol guide, or its number.
