@@ -53,7 +53,11 @@ func (l *internalLog) Append(ctx context.Context, n int32, b coordinator.Batch) 
 	if err != nil {
 		return -1, fmt.Errorf("build batch for %s-%d: %w", l.topic, n, err)
 	}
-	done, err := p.AppendAndWait(ctx, batch, storage.FromCoordinator)
+	opts := replica.AppendOptions{Origin: storage.FromCoordinator}
+	if b.Marker != nil {
+		opts.Origin, opts.TransactionVersion = storage.FromTxnCoordinator, b.TransactionVersion
+	}
+	done, err := p.AppendAndWait(ctx, batch, opts)
 	if err == nil {
 		return done.LastOffset, nil
 	}
@@ -61,9 +65,11 @@ func (l *internalLog) Append(ctx context.Context, n int32, b coordinator.Batch) 
 		return -1, fmt.Errorf("%w: %w", coordinator.ErrUnknownOutcome, err)
 	}
 	for from, to := range map[error]error{
-		storage.ErrTooLarge:             coordinator.ErrTooLarge,
-		replica.ErrNotLeader:            coordinator.ErrNotLeader,
-		storage.ErrInvalidProducerEpoch: coordinator.ErrInvalidProducerEpoch,
+		storage.ErrTooLarge:                     coordinator.ErrTooLarge,
+		replica.ErrNotLeader:                    coordinator.ErrNotLeader,
+		storage.ErrInvalidProducerEpoch:         coordinator.ErrInvalidProducerEpoch,
+		storage.ErrTransactionCoordinatorFenced: coordinator.ErrTransactionCoordinatorFenced,
+		storage.ErrInvalidTxnState:              coordinator.ErrInvalidTxnState,
 	} {
 		if errors.Is(err, from) {
 			return -1, fmt.Errorf("%w: %w", to, err)

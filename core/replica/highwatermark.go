@@ -1,6 +1,10 @@
 package replica
 
-import "github.com/millstream-io/millstream/core/storage"
+import (
+	"sync/atomic"
+
+	"github.com/millstream-io/millstream/core/storage"
+)
 
 // role is what the metadata says about a partition and this node. It is immutable.
 type role struct {
@@ -23,11 +27,11 @@ func localCommitted(l *storage.Log) int64 {
 	return l.SyncedOffset()
 }
 
-// advance recomputes the high watermark after the log has moved, and wakes who waits for it. It
-// runs on the goroutine that moved the log.
+// advance recomputes the high watermark and the last stable offset after the log has moved, and
+// wakes who waits for them. It runs on the goroutine that moved the log.
 func (p *Partition) advance() {
 	if p.Err() != nil {
-		p.waiters.wakeAll() // what they wait for will not come
+		p.wakeAll() // what they wait for will not come
 		return
 	}
 	r := p.role.Load()
@@ -35,21 +39,30 @@ func (p *Partition) advance() {
 		return
 	}
 	// With one replica in sync, the smallest of their committed offsets is the local one.
-	if hw, moved := p.raise(localCommitted(p.log)); moved {
+	if hw := localCommitted(p.log); raise(&p.highWatermark, hw) {
 		p.log.SetHighWatermark(hw)
 		p.waiters.wake(hw)
 	}
+	p.advanceStable()
 }
 
-// raise moves the high watermark up to offset, never down.
-func (p *Partition) raise(offset int64) (int64, bool) {
+// advanceStable follows the log with the last stable offset, which moves with the high watermark
+// and the log's start, and wakes who waits for it.
+func (p *Partition) advanceStable() {
+	if lso := p.log.LastStableOffset(); raise(&p.lastStable, lso) {
+		p.stable.wake(lso)
+	}
+}
+
+// raise moves a watermark up to offset, never down; false if it is there already.
+func raise(watermark *atomic.Int64, offset int64) bool {
 	for {
-		old := p.highWatermark.Load()
+		old := watermark.Load()
 		if offset <= old {
-			return old, false
+			return false
 		}
-		if p.highWatermark.CompareAndSwap(old, offset) {
-			return offset, true
+		if watermark.CompareAndSwap(old, offset) {
+			return true
 		}
 	}
 }

@@ -23,17 +23,27 @@ type Partition struct {
 	role          atomic.Pointer[role]
 	gone          atomic.Bool  // deleted, or no longer assigned to this node
 	highWatermark atomic.Int64 // first offset that is not committed
-	waiters       waiters
+	lastStable    atomic.Int64 // last stable offset; raised after highWatermark
+	waiters       waiters      // for the high watermark
+	stable        waiters      // for the last stable offset
 	unsubscribe   func()
 }
 
-// Timestamped is a record found by its time.
-type Timestamped = storage.Timestamped
+// Types of the log that pass through a Partition.
+type (
+	Timestamped        = storage.Timestamped
+	VerificationGuard  = storage.VerificationGuard
+	AbortedTransaction = storage.AbortedTransaction
+	ProducerInfo       = storage.ProducerInfo
+)
 
 // AppendOptions says how to append.
 type AppendOptions struct {
 	Acks   int16          // 0, 1 or AcksAll; AcksAll needs min.insync.replicas in sync
 	Origin storage.Origin // default storage.FromClient
+	// Guard and TransactionVersion are those of storage.AppendOptions.
+	Guard              VerificationGuard
+	TransactionVersion int16
 }
 
 // ReadRequest says what to read.
@@ -42,12 +52,14 @@ type ReadRequest struct {
 	MaxBytes    int
 	MinOne      bool  // the first batch even if it is larger than MaxBytes
 	LeaderEpoch int32 // the client's; -1 = do not check
+	Committed   bool  // read_committed: nothing at or above the last stable offset
 }
 
 func newPartition(l *storage.Log) *Partition {
 	p := &Partition{tp: l.TopicPartition(), topicID: l.TopicID(), log: l}
 	p.role.Store(&role{leaderEpoch: -1})
 	p.highWatermark.Store(l.HighWatermark())
+	p.lastStable.Store(l.LastStableOffset())
 	p.unsubscribe = l.Subscribe(p.advance)
 	return p
 }
@@ -66,7 +78,7 @@ func (p *Partition) setRole(r role) error {
 	}
 	p.role.Store(&r)
 	if old.leader && (!r.leader || r.leaderEpoch != old.leaderEpoch) {
-		p.waiters.wakeAll()
+		p.wakeAll()
 	}
 	p.advance()
 	return nil
@@ -76,7 +88,13 @@ func (p *Partition) setRole(r role) error {
 func (p *Partition) leave() {
 	p.unsubscribe()
 	p.gone.Store(true)
+	p.wakeAll()
+}
+
+// wakeAll ends all waits.
+func (p *Partition) wakeAll() {
 	p.waiters.wakeAll()
+	p.stable.wakeAll()
 }
 
 // TopicPartition returns the partition's name.
@@ -137,17 +155,28 @@ func (p *Partition) Append(batches []byte, o AppendOptions) (storage.AppendResul
 			r.inSync, r.minInSync)
 	}
 	res, err := p.log.Append(batches, storage.AppendOptions{LeaderEpoch: r.leaderEpoch,
-		Origin: o.Origin})
+		Origin: o.Origin, Guard: o.Guard, TransactionVersion: o.TransactionVersion})
 	if errors.Is(err, storage.ErrStaleEpoch) {
 		err = fmt.Errorf("%w: %w", ErrNotLeader, err)
 	}
 	return res, err
 }
 
-// AppendAndWait appends with acks=all and returns once the records are committed.
-func (p *Partition) AppendAndWait(ctx context.Context, batches []byte, origin storage.Origin,
+// StartVerification is asked before a client's transactional batch is appended, see
+// storage.Log.StartVerification.
+func (p *Partition) StartVerification(producerID int64, epoch int16, baseSequence int32,
+) (guard VerificationGuard, ongoing bool, err error) {
+	if _, err := p.lead(-1); err != nil {
+		return 0, false, err
+	}
+	return p.log.StartVerification(producerID, epoch, baseSequence)
+}
+
+// AppendAndWait appends with acks=all, whatever o says, and returns once the records are committed.
+func (p *Partition) AppendAndWait(ctx context.Context, batches []byte, o AppendOptions,
 ) (storage.AppendResult, error) {
-	res, err := p.Append(batches, AppendOptions{Acks: AcksAll, Origin: origin})
+	o.Acks = AcksAll
+	res, err := p.Append(batches, o)
 	if err != nil {
 		return res, err
 	}
@@ -191,8 +220,29 @@ func (p *Partition) Read(r ReadRequest) (storage.Chunk, error) {
 	if _, err := p.lead(r.LeaderEpoch); err != nil {
 		return storage.Chunk{}, err
 	}
-	return p.log.Read(r.Offset, r.MaxBytes, p.highWatermark.Load(), r.MinOne)
+	return p.log.Read(r.Offset, r.MaxBytes, p.limit(r.Committed), r.MinOne)
 }
+
+// limit returns the offset below which a reader may see records.
+func (p *Partition) limit(committed bool) int64 {
+	if committed {
+		return p.lastStable.Load()
+	}
+	return p.highWatermark.Load()
+}
+
+// LastStableOffset returns the offset below which all records are committed and of transactions
+// that are decided, or of none. It is never above a high watermark that is loaded later.
+func (p *Partition) LastStableOffset() int64 { return p.lastStable.Load() }
+
+// AbortedTransactions returns what a reader of read_committed must skip in [from, upTo), see
+// storage.Log.AbortedTransactions.
+func (p *Partition) AbortedTransactions(from, upTo int64) ([]AbortedTransaction, error) {
+	return p.log.AbortedTransactions(from, upTo)
+}
+
+// Producers returns the producers that the log remembers, by id.
+func (p *Partition) Producers() []ProducerInfo { return p.log.Producers() }
 
 // HighWatermark returns the first offset that is not committed.
 func (p *Partition) HighWatermark() int64 { return p.highWatermark.Load() }
@@ -215,14 +265,16 @@ func (p *Partition) OffsetForLeaderEpoch(epoch int32) (int32, int64) {
 	return p.log.EndOffsetForEpoch(epoch)
 }
 
-// OffsetForTimestamp returns the first committed record of time ts or later; false if none.
-func (p *Partition) OffsetForTimestamp(ts int64) (Timestamped, bool, error) {
-	return p.log.OffsetForTimestamp(ts, p.highWatermark.Load())
+// OffsetForTimestamp returns the first record of time ts or later below the high watermark, or with
+// committed below the last stable offset; false if none.
+func (p *Partition) OffsetForTimestamp(ts int64, committed bool) (Timestamped, bool, error) {
+	return p.log.OffsetForTimestamp(ts, p.limit(committed))
 }
 
-// MaxTimestamp returns the first committed record with the largest timestamp; false if none.
-func (p *Partition) MaxTimestamp() (Timestamped, bool, error) {
-	return p.log.MaxTimestamp(p.highWatermark.Load())
+// MaxTimestamp returns the first record with the largest timestamp below the high watermark, or
+// with committed below the last stable offset; false if none.
+func (p *Partition) MaxTimestamp(committed bool) (Timestamped, bool, error) {
+	return p.log.MaxTimestamp(p.limit(committed))
 }
 
 // DeleteRecords moves the start of the log to offset, at most the high watermark
@@ -235,29 +287,43 @@ func (p *Partition) DeleteRecords(offset int64) error {
 		return fmt.Errorf("delete records of %s before %d, the high watermark is %d: %w", p.tp,
 			offset, hw, storage.ErrOffsetOutOfRange)
 	}
-	return p.log.DeleteRecordsBefore(offset)
+	err := p.log.DeleteRecordsBefore(offset)
+	p.advanceStable()
+	return err
 }
 
 // WaitCommitted registers w to be woken once, when the high watermark has reached offset or Err is
 // not nil any more. It returns false, and does not register, if that is so already.
 func (p *Partition) WaitCommitted(offset int64, w Waiter) bool {
-	return p.wait(offset-1, w)
+	return p.wait(&p.waiters, offset-1, &p.highWatermark, w)
 }
 
 // WaitData registers w to be woken once, when there is a committed record at offset or Err is not
 // nil any more. It returns false, and does not register, if that is so already.
-func (p *Partition) WaitData(offset int64, w Waiter) bool { return p.wait(offset, w) }
+func (p *Partition) WaitData(offset int64, w Waiter) bool {
+	return p.wait(&p.waiters, offset, &p.highWatermark, w)
+}
 
-func (p *Partition) wait(above int64, w Waiter) bool {
-	if !p.waiters.add(w, above, &p.highWatermark) {
+// WaitStable registers w to be woken once, when there is a record at offset below the last stable
+// offset or Err is not nil any more. It returns false, and does not register, if that is so
+// already.
+func (p *Partition) WaitStable(offset int64, w Waiter) bool {
+	return p.wait(&p.stable, offset, &p.lastStable, w)
+}
+
+func (p *Partition) wait(ws *waiters, above int64, watermark *atomic.Int64, w Waiter) bool {
+	if !ws.add(w, above, watermark) {
 		return false
 	}
 	if p.Err() == nil {
 		return true
 	}
 	// It may have stopped serving before the registration was there to be woken.
-	return !p.waiters.forget(w)
+	return !ws.forget(w)
 }
 
 // Forget ends all registrations of w. A Wake that has begun may still come.
-func (p *Partition) Forget(w Waiter) { p.waiters.forget(w) }
+func (p *Partition) Forget(w Waiter) {
+	p.waiters.forget(w)
+	p.stable.forget(w)
+}

@@ -292,11 +292,11 @@ func TestAppendAndWait(t *testing.T) {
 		p := c.partition()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := p.AppendAndWait(ctx, batch(t, "a"), storage.FromCoordinator)
+		_, err := p.AppendAndWait(ctx, batch(t, "a"), AppendOptions{})
 		require.ErrorIs(t, err, context.DeadlineExceeded, "nobody flushes")
 		require.Zero(t, p.waiters.count.Load())
 		stop := c.run()
-		res, err := p.AppendAndWait(t.Context(), batch(t, "b"), storage.FromCoordinator)
+		res, err := p.AppendAndWait(t.Context(), batch(t, "b"), AppendOptions{})
 		require.NoError(t, err)
 		require.Equal(t, int64(1), res.LastOffset)
 		require.Equal(t, int64(2), p.HighWatermark())
@@ -445,7 +445,7 @@ func BenchmarkGroupCommit(b *testing.B) {
 					one := record.Batch(batch(b, string(make([]byte, 950))))
 					for range work {
 						one.SetBaseOffset(0)
-						_, err := p.AppendAndWait(b.Context(), one, storage.FromClient)
+						_, err := p.AppendAndWait(b.Context(), one, AppendOptions{})
 						if err != nil {
 							b.Error(err)
 						}

@@ -12,14 +12,14 @@ type Waiter interface{ Wake() }
 // waiting is one registration.
 type waiting struct {
 	waiter Waiter
-	above  int64 // wake when the high watermark is larger
+	above  int64 // wake when the watermark is larger
 }
 
-// waiters is a partition's list of registrations. While it is empty, moving the high watermark
-// costs one atomic load.
+// waiters is a list of registrations for one of a partition's watermarks. While it is empty, moving
+// the watermark costs one atomic load.
 type waiters struct {
-	// count is larger than 0 before a registration looks at the high watermark, and the watermark
-	// is stored before count is looked at: one of the two sees the other.
+	// count is larger than 0 before a registration looks at the watermark, and the watermark is
+	// stored before count is looked at: one of the two sees the other.
 	count atomic.Int64
 	mu    struct {
 		sync.Mutex

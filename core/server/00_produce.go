@@ -169,7 +169,7 @@ func (op *produceOp) resolve(
 		return nil, kerr.InvalidRequiredAcks
 	}
 	if op.req.TransactionalID != nil {
-		return nil, storage.ErrTransactionsUnsupported
+		return nil, storage.ErrInvalidTxnState
 	}
 	p, err := op.c.s.partition(t.Name, t.ID, op.head.Version >= 13, index)
 	if err != nil {

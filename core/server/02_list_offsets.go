@@ -107,9 +107,9 @@ func findOffset(p *replica.Partition, ts int64, out *kmsg.ListOffsetsResponseTop
 		var at replica.Timestamped
 		var err error
 		if ts == offsetMaxTimestamp {
-			at, found, err = p.MaxTimestamp()
+			at, found, err = p.MaxTimestamp(false)
 		} else {
-			at, found, err = p.OffsetForTimestamp(ts)
+			at, found, err = p.OffsetForTimestamp(ts, false)
 		}
 		if err != nil || !found {
 			return err

@@ -30,7 +30,8 @@ var errorCodes = []struct {
 	{storage.ErrOffsetOutOfRange, kerr.OffsetOutOfRange},
 	// Appending. KAFKA: the broker says INVALID_RECORD for what breaks a rule, CORRUPT_MESSAGE
 	// for what breaks the format.
-	{storage.ErrTransactionsUnsupported, kerr.InvalidTxnState},
+	{storage.ErrInvalidTxnState, kerr.InvalidTxnState},
+	{storage.ErrTransactionCoordinatorFenced, kerr.TransactionCoordinatorFenced},
 	{storage.ErrInvalidTimestamp, kerr.InvalidTimestamp},
 	{storage.ErrInvalidRecord, kerr.InvalidRecord},
 	{storage.ErrCorrupt, kerr.CorruptMessage},

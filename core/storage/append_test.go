@@ -59,8 +59,9 @@ func TestAppendRefusesClientBatches(t *testing.T) {
 			put32(23, 499)(b)
 		}), ErrInvalidRecord},
 		"control": {edit(func(b record.Batch) { b[22] |= 1 << 5 }), ErrInvalidRecord},
-		"transactional": {edit(func(b record.Batch) { b[22] |= 1 << 4 }),
-			ErrTransactionsUnsupported},
+		"transactional, no id": {edit(func(b record.Batch) { b[22] |= 1 << 4 }),
+			ErrInvalidRecord},
+		"not verified":          {txnBatch(t, 1, 0, 0, 1), ErrInvalidTxnState},
 		"codec 5":               {edit(func(b record.Batch) { b[22] |= 5 }), ErrInvalidRecord},
 		"log append time":       {edit(func(b record.Batch) { b[22] |= 1 << 3 }), ErrInvalidTimestamp},
 		"too large":             {batchOf(t, 1, 2000, t0), ErrTooLarge},

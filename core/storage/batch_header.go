@@ -91,6 +91,19 @@ func newHeaderWalk(file vfs.File, pos, limit, min int64) headerWalk {
 // close gives the buffer back.
 func (w *headerWalk) close() { walkBuffers.Put(w.buf) }
 
+// controlBatch reads the whole control batch whose header next has put into h.
+func (w *headerWalk) controlBatch(h *batchHeader) (record.Batch, error) {
+	if h.size > maxMarkerSize {
+		return nil, fmt.Errorf("%w: control batch of %d bytes at %d of %s", ErrCorrupt, h.size,
+			w.pos-h.size, w.file.Name())
+	}
+	b := make(record.Batch, h.size)
+	if n, err := w.file.ReadAt(b, w.pos-h.size); n < len(b) {
+		return nil, fmt.Errorf("read %s at %d: %w", w.file.Name(), w.pos-h.size, err)
+	}
+	return b, nil
+}
+
 // next reads the header at pos into h and moves behind its batch. It returns false at limit.
 // errTorn says that no batch is there.
 func (w *headerWalk) next(h *batchHeader) (bool, error) {

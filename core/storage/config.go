@@ -38,6 +38,9 @@ type Config struct {
 	TimestampBeforeMaxMS int64
 	// TimestampAfterMaxMS is message.timestamp.after.max.ms: how far in the future it may be.
 	TimestampAfterMaxMS int64
+	// SkipVerification is the opposite of transaction.partition.verification.enable: a client's
+	// transaction may begin without a VerificationGuard.
+	SkipVerification bool
 }
 
 // DefaultConfig returns Kafka's defaults and FlushGroup.

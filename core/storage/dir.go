@@ -283,7 +283,7 @@ func (l *Log) closeCleanLocked() error {
 	if err := s.flushIndexes(true); err != nil {
 		return err
 	}
-	if err := errors.Join(s.mu.offsets.file.Datasync(), s.mu.times.file.Datasync()); err != nil {
+	if err := s.syncIndexes(); err != nil {
 		return err
 	}
 	if err := writeSnapshot(l.fsys, l.dir(), l.end.Load(), l.mu.producers); err != nil {

@@ -142,6 +142,7 @@ func (d *Dir) ApplyRetention() {
 		if n > 0 {
 			d.logger.Info("expired segments deleted", "partition", l.tp, "segments", n,
 				"start", l.StartOffset())
+			l.notify() // the last stable offset may have moved with it
 		}
 	}
 }

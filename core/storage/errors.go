@@ -21,9 +21,12 @@ var (
 	ErrOutOfOrderSequence = errors.New("out of order sequence number")
 	// ErrInvalidProducerEpoch says that a newer instance of the producer has written already.
 	ErrInvalidProducerEpoch = errors.New("invalid producer epoch")
-	// ErrTransactionsUnsupported says that a client's batch is transactional, which this version
-	// does not offer yet.
-	ErrTransactionsUnsupported = errors.New("transactions are not supported yet")
+	// ErrInvalidTxnState says that a transactional batch belongs to no transaction the coordinator
+	// knows of (KIP-890), or that a batch outside came while its producer's transaction is open.
+	ErrInvalidTxnState = errors.New("invalid transaction state")
+	// ErrTransactionCoordinatorFenced says that a marker comes from a coordinator whose place
+	// another one has taken.
+	ErrTransactionCoordinatorFenced = errors.New("transaction coordinator fenced")
 	// ErrStaleEpoch says that a newer leader epoch has been assigned to the log.
 	ErrStaleEpoch = errors.New("stale leader epoch")
 	// ErrOffsetOrder says that a replicated batch lies before the end of the log.

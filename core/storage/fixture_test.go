@@ -101,6 +101,53 @@ func producerBatch(t testing.TB, pid int64, epoch int16, seq int32, n int) []byt
 	return batch
 }
 
+// txnBatch builds a batch of n records of a transaction.
+func txnBatch(t testing.TB, pid int64, epoch int16, seq int32, n int) record.Batch {
+	t.Helper()
+	b := record.NewBuilder(record.BuilderOptions{LeaderEpoch: -1, Idempotent: true,
+		Transactional: true, ProducerID: pid, ProducerEpoch: epoch, BaseSequence: seq})
+	for i := range n {
+		b.Append(record.Record{Timestamp: t0, Value: fmt.Appendf(nil, "%d/%d/%d", pid, seq, i)})
+	}
+	batch, err := b.Build()
+	require.NoError(t, err)
+	return batch
+}
+
+// txnAppend appends a client's transactional batch as the server does, its transaction verified.
+func txnAppend(l *Log, b record.Batch) (AppendResult, error) {
+	guard, _, err := l.StartVerification(b.ProducerID(), b.ProducerEpoch(), b.BaseSequence())
+	if err != nil {
+		return AppendResult{}, err
+	}
+	return l.Append(b, AppendOptions{Guard: guard, LeaderEpoch: max(l.LatestEpoch(), 0)})
+}
+
+func mustTxnAppend(t testing.TB, l *Log, pid int64, epoch int16, seq int32, n int) AppendResult {
+	t.Helper()
+	res, err := txnAppend(l, txnBatch(t, pid, epoch, seq, n))
+	require.NoError(t, err)
+	return res
+}
+
+// endTxn writes a marker of coordinator epoch 1, transaction version 1.
+func endTxn(l *Log, kind record.ControlType, pid int64, epoch int16) (AppendResult, error) {
+	return writeMarker(l, record.ControlOptions{Type: kind, ProducerID: pid, ProducerEpoch: epoch,
+		CoordinatorEpoch: 1, Timestamp: t0}, 1)
+}
+
+func writeMarker(l *Log, o record.ControlOptions, version int16) (AppendResult, error) {
+	return l.Append(record.ControlBatch(o), AppendOptions{Origin: FromTxnCoordinator,
+		TransactionVersion: version, LeaderEpoch: max(l.LatestEpoch(), 0)})
+}
+
+func mustEndTxn(t testing.TB, l *Log, kind record.ControlType, pid int64, epoch int16) int64 {
+	t.Helper()
+	res, err := endTxn(l, kind, pid, epoch)
+	require.NoError(t, err)
+	return res.BaseOffset
+}
+
 func mustAppend(t testing.TB, l *Log, batch []byte) AppendResult {
 	t.Helper()
 	res, err := l.Append(batch, AppendOptions{})

@@ -171,12 +171,12 @@ func TestReplayGivesTheProducersKafkaStored(t *testing.T) {
 		if !ok || suffix != suffixSnapshot {
 			continue
 		}
-		table := producerTable{}
-		require.NoError(t, l.replay(table, list, 0, at, t0))
-		require.Equal(t, data, string(encodeSnapshot(table)), name)
+		state := newProducerState(producerTable{})
+		require.NoError(t, l.replay(&state, list, 0, at, t0))
+		require.Equal(t, data, string(encodeSnapshot(state.producers)), name)
 	}
 	// The snapshot at the end keeps one batch a producer; opening reads the log for the others.
-	all := producerTable{}
-	require.NoError(t, l.replay(all, list, 0, l.EndOffset(), t0))
-	require.Equal(t, all, l.mu.producers)
+	all := newProducerState(producerTable{})
+	require.NoError(t, l.replay(&all, list, 0, l.EndOffset(), t0))
+	require.Equal(t, all.producers, l.mu.producers)
 }

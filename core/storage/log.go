@@ -33,6 +33,11 @@ type Log struct {
 	end           atomic.Int64 // offset of the next record
 	synced        atomic.Int64 // everything before it is on the disk for sure
 	highWatermark atomic.Int64 // set by the replica; bounds retention; stored in the checkpoint
+	// firstUnstable is the first offset of a transaction that is open, or decided by a marker that
+	// is not below the high watermark; noUnstable if none. It is published before end, and changed
+	// under mu.
+	firstUnstable atomic.Int64
+	decided       atomic.Int64 // transactions of the latter kind; changed under mu
 
 	segments atomic.Pointer[[]*segment] // replaced under mu, read without
 	epochs   atomic.Pointer[epochList]  // replaced under mu, read without
@@ -41,6 +46,8 @@ type Log struct {
 	mu struct {
 		sync.Mutex
 		producers      producerTable
+		txns           txnTable
+		guards         guardTable
 		lastAppendTime int64 // of LogAppendTime, so that it never goes back, ms
 		epochsPending  bool  // epochs has entries that its file has not
 		untrimmed      bool  // a failed write left bytes behind the end of the active segment
@@ -89,6 +96,7 @@ func newLog(owner logOwner, fsys vfs.FS, path string, tp TopicPartition, c Confi
 	l.segments.Store(&[]*segment{})
 	l.epochs.Store(&epochList{})
 	l.mu.producers = producerTable{}
+	l.firstUnstable.Store(noUnstable)
 	return l
 }
 
@@ -126,8 +134,20 @@ func (l *Log) SyncedOffset() int64 { return l.synced.Load() }
 func (l *Log) HighWatermark() int64 { return l.highWatermark.Load() }
 
 // SetHighWatermark says below which offset all records are committed. Retention never deletes
-// beyond it.
-func (l *Log) SetHighWatermark(offset int64) { l.highWatermark.Store(offset) }
+// beyond it, and the last stable offset follows it. Only truncation takes it back: a smaller offset
+// than the last one, of a caller that came late, changes nothing.
+func (l *Log) SetHighWatermark(offset int64) {
+	for {
+		old := l.highWatermark.Load()
+		if offset <= old {
+			return
+		}
+		if l.highWatermark.CompareAndSwap(old, offset) {
+			l.settleTransactions(offset)
+			return
+		}
+	}
+}
 
 // Size returns the bytes of all .log files.
 func (l *Log) Size() int64 {

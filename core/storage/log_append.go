@@ -23,8 +23,12 @@ type Origin int8
 const (
 	// FromClient is exactly one batch of a producer: fully validated, deduplicated, given offsets.
 	FromClient Origin = iota
-	// FromCoordinator is batches made by this broker: given offsets.
+	// FromCoordinator is batches made by this broker: given offsets. A transactional one is checked
+	// against the producer's epoch, and is the only one of its call.
 	FromCoordinator
+	// FromTxnCoordinator is one transaction marker (control batch): checked against the producer's
+	// epoch and the coordinator's epoch.
+	FromTxnCoordinator
 	// Replicated is batches of the partition's leader: offsets and epochs are kept.
 	Replicated
 )
@@ -33,6 +37,12 @@ const (
 type AppendOptions struct {
 	LeaderEpoch int32 // written into the batches, except Replicated
 	Origin      Origin
+	// Guard is what StartVerification gave for the first batch of a client's transaction.
+	Guard VerificationGuard
+	// TransactionVersion is the one that the producer and its coordinator use (KIP-890). With 2 a
+	// marker's epoch must be above the producer's, and the first batch of a client's transaction in
+	// a log that does not know the producer must have sequence 0.
+	TransactionVersion int16
 }
 
 // AppendResult tells where batches went. After an error its offsets are -1.
@@ -66,8 +76,10 @@ func (l *Log) append(b []byte, o AppendOptions) (AppendResult, error) {
 	switch {
 	case o.Origin == FromClient:
 		err = validateClient(b, c, now)
-	case o.Origin == FromCoordinator && int64(len(b)) > c.SegmentBytes:
-		err = fmt.Errorf("%w: %d bytes, segment.bytes is %d", ErrTooLarge, len(b), c.SegmentBytes)
+	case o.Origin == FromCoordinator:
+		err = validateCoordinator(b, c)
+	case o.Origin == FromTxnCoordinator:
+		err = validateMarker(b)
 	default:
 		err = validateInternal(b)
 	}
@@ -123,9 +135,8 @@ func (l *Log) flushAfterAppend(c *Config, n, offset int64) error {
 // appendAssignedLocked gives offsets to the batches and writes them.
 func (l *Log) appendAssignedLocked(b []byte, o AppendOptions, c *Config, now int64,
 ) (AppendResult, error) {
-	first := record.Batch(b)
-	if o.Origin == FromClient && first.ProducerID() >= 0 {
-		mark, dup, err := l.mu.producers.check(first)
+	if record.Batch(b).ProducerID() >= 0 {
+		mark, dup, err := l.checkProducerLocked(b, o, c)
 		if err != nil {
 			return AppendResult{}, err
 		}
@@ -134,7 +145,7 @@ func (l *Log) appendAssignedLocked(b []byte, o AppendOptions, c *Config, now int
 		}
 	}
 	appendTime := int64(-1)
-	if c.LogAppendTime && o.Origin == FromClient {
+	if c.LogAppendTime && o.Origin != FromCoordinator {
 		appendTime = max(now, l.mu.lastAppendTime)
 		l.mu.lastAppendTime = appendTime
 	}
@@ -166,6 +177,23 @@ func (l *Log) appendAssignedLocked(b []byte, o AppendOptions, c *Config, now int
 	}
 	return AppendResult{BaseOffset: base, LastOffset: next - 1, LogAppendTime: appendTime,
 		LogStartOffset: l.start.Load()}, nil
+}
+
+// checkProducerLocked decides whether the producer may write its batch now.
+func (l *Log) checkProducerLocked(b record.Batch, o AppendOptions, c *Config,
+) (mark batchMark, dup bool, err error) {
+	switch o.Origin {
+	case FromClient:
+		return l.mu.producers.check(b, clientBatch{guards: &l.mu.guards, guard: o.Guard,
+			unverified: c.SkipVerification, newEpochs: o.TransactionVersion >= 2})
+	case FromTxnCoordinator:
+		m, _, err := readMarker(b)
+		if err == nil {
+			err = l.mu.producers.checkMarker(b, m, o.TransactionVersion)
+		}
+		return mark, false, err
+	}
+	return mark, false, l.mu.producers.checkCoordinator(b)
 }
 
 func (l *Log) duplicate(m batchMark, c *Config) AppendResult {
@@ -247,10 +275,9 @@ func (l *Log) writeLocked(b []byte, next int64, c *Config, now int64) error {
 		return l.diskError(err)
 	}
 	s.added(b, int64(c.IndexIntervalBytes))
-	var h batchHeader
-	for rest := b; len(rest) > 0; rest = rest[h.size:] {
-		h.read(record.Batch(rest))
-		l.mu.producers.update(&h, now)
+	if err := l.applyLocked(b, now); err != nil {
+		l.owner.fail(err) // the batches were validated, so that this cannot be
+		return l.owner.failure()
 	}
 	l.end.Store(next)
 	return nil

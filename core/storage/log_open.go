@@ -60,28 +60,45 @@ func (l *Log) finishOpen(p openParams, scanned epochList) error {
 	if err := l.dropSnapshots(func(at int64) bool { return at > l.end.Load() }); err != nil {
 		return err
 	}
-	var err error
-	if l.mu.producers, err = l.rebuildProducers(l.end.Load()); err != nil {
+	state, err := l.rebuildProducers(l.end.Load())
+	if err != nil {
 		return err
 	}
+	l.mu.producers, l.mu.txns = state.producers, state.txns
 	if err := l.dropStraySnapshots(); err != nil {
 		return err
 	}
-	l.synced.Store(min(p.recoveryPoint, l.end.Load()))
-	if !p.clean {
-		l.dirDirty.Store(true)
-		if _, err := l.syncWithToken(); err != nil {
-			return err
-		}
-	}
-	l.synced.Store(l.end.Load())
 	l.highWatermark.Store(min(max(p.highWatermark, l.start.Load()), l.end.Load()))
+	l.mu.txns.settle(l.highWatermark.Load())
+	l.publishUnstableLocked()
+	l.synced.Store(min(p.recoveryPoint, l.end.Load()))
+	if err := l.syncOpened(p); err != nil {
+		return err
+	}
 	if l.start.Load() > l.end.Load() {
 		l.logger.Warn("log ends before its start offset, it begins anew there",
 			"partition", l.tp, "start", l.start.Load(), "end", l.end.Load())
 		return l.ResetTo(l.start.Load())
 	}
 	return nil
+}
+
+// syncOpened makes what recovery found durable. On a full disk an index may have to wait for that.
+func (l *Log) syncOpened(p openParams) error {
+	if p.clean {
+		l.synced.Store(l.end.Load())
+		return nil
+	}
+	l.dirDirty.Store(true)
+	_, err := l.syncWithToken()
+	if errors.Is(err, ErrNoSpace) {
+		l.logger.Warn("recovered log is not synced yet", "partition", l.tp, "error", err)
+		return nil
+	}
+	if err == nil {
+		l.synced.Store(l.end.Load())
+	}
+	return err
 }
 
 // readTopicID reads partition.metadata. A directory without it belongs to no topic yet.
@@ -151,7 +168,7 @@ func (l *Log) cleanDirectory() ([]int64, error) {
 		switch {
 		case ok && suffix == suffixLog:
 			bases = append(bases, base)
-		case ok && (suffix == suffixIndex || suffix == suffixTimeIndex):
+		case ok && (suffix == suffixIndex || suffix == suffixTimeIndex || suffix == suffixTxnIndex):
 			indexes[path] = base
 		}
 	}

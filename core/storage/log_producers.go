@@ -5,24 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"slices"
+
+	"github.com/millstream-io/millstream/core/record"
 )
 
 // widenBytes is how much of the log before a snapshot is read at open for the batches a snapshot
 // does not keep. Repeats come from requests in flight when the broker died, so from the very end.
 const widenBytes = 16 << 20
 
-// rebuildProducers returns the producer table at offset end: the newest snapshot that can be read,
-// then the log from there.
-func (l *Log) rebuildProducers(end int64) (producerTable, error) {
+// rebuildProducers returns the state of the producers at offset end: the newest snapshot that can
+// be read, then the log from there. On the way it rebuilds the indexes of aborted transactions that
+// are stale.
+func (l *Log) rebuildProducers(end int64) (producerState, error) {
 	offsets, err := l.snapshotOffsets()
 	if err != nil {
-		return nil, err
+		return producerState{}, err
 	}
 	list := *l.segments.Load()
 	table, from := producerTable{}, list[0].base
+	newest := min(end, firstStale(list))
 	for _, at := range slices.Backward(offsets) {
-		if at > end {
+		if at > newest {
 			continue
 		}
 		t, err := readSnapshot(l.fsys, l.dir(), at)
@@ -31,7 +36,7 @@ func (l *Log) rebuildProducers(end int64) (producerTable, error) {
 			break
 		}
 		if !errors.Is(err, ErrBadFile) {
-			return nil, err
+			return producerState{}, err
 		}
 		l.logger.Warn("producer snapshot ignored, reading more of the log instead",
 			"partition", l.tp, "error", err)
@@ -42,14 +47,29 @@ func (l *Log) rebuildProducers(end int64) (producerTable, error) {
 	}
 	if len(table) > 0 {
 		if err := l.widenProducers(table, list, from, now); err != nil {
-			return nil, err
+			return producerState{}, err
 		}
 	}
-	return table, l.replay(table, list, from, end, now)
+	state := newProducerState(table)
+	if err := l.replay(&state, list, from, end, now); err != nil {
+		return producerState{}, err
+	}
+	return state, l.storeRebuiltAborts(list)
 }
 
-// replay updates the table with the batches in [from, end).
-func (l *Log) replay(t producerTable, list []*segment, from, end, now int64) error {
+// firstStale returns the base offset of the first segment whose aborted transactions must be read
+// from the log.
+func firstStale(list []*segment) int64 {
+	for _, s := range list {
+		if s.mu.aborts.stale {
+			return s.base
+		}
+	}
+	return math.MaxInt64
+}
+
+// replay updates the state with the batches in [from, end).
+func (l *Log) replay(state *producerState, list []*segment, from, end, now int64) error {
 	for i, s := range list {
 		if i+1 < len(list) && list[i+1].base <= from {
 			continue
@@ -58,7 +78,7 @@ func (l *Log) replay(t producerTable, list []*segment, from, end, now int64) err
 			break
 		}
 		w := newHeaderWalk(s.log, 0, s.state().size, s.base)
-		err := s.replayFrom(&w, t, from, end, now)
+		err := s.replayFrom(&w, state, from, end, now)
 		w.close()
 		if err != nil {
 			return fmt.Errorf("read producers of %s: %w", l.tp, err)
@@ -67,16 +87,83 @@ func (l *Log) replay(t producerTable, list []*segment, from, end, now int64) err
 	return nil
 }
 
-func (s *segment) replayFrom(w *headerWalk, t producerTable, from, end, now int64) error {
+func (s *segment) replayFrom(w *headerWalk, state *producerState, from, end, now int64) error {
 	var h batchHeader
+	rebuild := s.mu.aborts.stale
+	if rebuild {
+		s.mu.aborts.reset()
+	}
 	found, err := s.seek(w, &h, from)
-	for err == nil && found && h.baseOffset < end {
-		if h.baseOffset >= from {
-			t.update(&h, now)
+	for ; err == nil && found && h.baseOffset < end; found, err = w.next(&h) {
+		if h.baseOffset < from || h.producerID < 0 {
+			continue
 		}
-		found, err = w.next(&h)
+		var b record.Batch
+		if h.isControl() {
+			if b, err = w.controlBatch(&h); err != nil {
+				return err
+			}
+		}
+		a, aborted, err := applyBatch(state.producers, &state.txns, &h, b, now)
+		if err != nil {
+			return err
+		}
+		if aborted && rebuild {
+			s.addAborted(a)
+		}
 	}
 	return err
+}
+
+// storeRebuiltAborts brings the files of the indexes that were stale in line with what the replay
+// found. Those of sealed segments are replaced at once; the active one follows with its next sync.
+func (l *Log) storeRebuiltAborts(list []*segment) error {
+	for i, s := range list {
+		s.mu.Lock()
+		stale := s.mu.aborts.stale
+		s.mu.aborts.stale = false
+		s.mu.Unlock()
+		if !stale {
+			continue
+		}
+		if i+1 == len(list) {
+			if f := s.mu.aborts.file; f != nil {
+				if err := f.Truncate(0); err != nil {
+					return fmt.Errorf("truncate %s: %w", f.Name(), err)
+				}
+			}
+			continue
+		}
+		// On a full disk the entries stay in memory. What the file had is either found to be wrong
+		// again by the next start, or Log.syncWithToken waits for it.
+		if err := s.rewriteAborts(); err != nil && !isNoSpace(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// rewriteAborts puts the aborted transactions of a sealed segment into the file and, if that
+// worked, out of memory.
+func (s *segment) rewriteAborts() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.mu.aborts.rewrite(s.fsys); err != nil {
+		return err
+	}
+	s.mu.aborts.seal()
+	return nil
+}
+
+// flushSealedAborts is rewriteAborts if that could not be done when the log was opened.
+func (s *segment) flushSealedAborts() error {
+	s.mu.Lock()
+	pending := s.mu.aborts.entries != nil
+	s.mu.Unlock()
+	if !pending {
+		return nil
+	}
+	return s.rewriteAborts()
 }
 
 // widenProducers reads up to widenBytes of the log before offset from, see producerTable.widen.
@@ -87,7 +174,7 @@ func (l *Log) widenProducers(t producerTable, list []*segment, from, now int64) 
 			budget -= list[first].state().size
 		}
 	}
-	old := producerTable{}
+	old := producerState{producers: producerTable{}}
 	start := list[first].base
 	if s := list[first]; s.state().size > widenBytes {
 		w := newHeaderWalk(s.log, 0, s.state().size, s.base)
@@ -100,10 +187,10 @@ func (l *Log) widenProducers(t producerTable, list []*segment, from, now int64) 
 			start += int64(e.rel)
 		}
 	}
-	if err := l.replay(old, list, start, from, now); err != nil {
+	if err := l.replay(&old, list, start, from, now); err != nil {
 		return err
 	}
-	t.widen(old)
+	t.widen(old.producers)
 	return nil
 }
 

@@ -91,6 +91,7 @@ func (l *Log) dropOldestLocked(n int) error {
 	}
 	start := max(l.start.Load(), list[0].base)
 	l.start.Store(start)
+	l.publishUnstableLocked()
 	l.segments.Store(&list)
 	var err error
 	if epochs := l.epochs.Load().truncateStart(start); !slices.Equal(epochs, *l.epochs.Load()) {
@@ -134,11 +135,12 @@ func (l *Log) retireSegment(s *segment) error {
 	return errors.Join(errs...)
 }
 
-// expireProducers forgets idle producers.
+// expireProducers forgets idle producers and verifications.
 func (l *Log) expireProducers(now, maxIdleMS int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.producers.expire(now, maxIdleMS)
+	l.mu.guards.expire(now, maxIdleMS)
 }
 
 // DeleteRecordsBefore moves the start of the log to offset, durably, and deletes segments that lie
@@ -178,5 +180,6 @@ func (l *Log) raiseStart(offset int64) (bool, error) {
 		return false, nil
 	}
 	l.start.Store(offset)
+	l.publishUnstableLocked()
 	return true, nil
 }

@@ -42,7 +42,7 @@ func (l *Log) rollLocked(base int64, reason string, now int64) error {
 // remove closes and unlinks the files of a segment that is in no list.
 func (s *segment) remove() error {
 	err := s.closeFiles()
-	for _, suffix := range []string{suffixLog, suffixIndex, suffixTimeIndex} {
+	for _, suffix := range []string{suffixLog, suffixIndex, suffixTimeIndex, suffixTxnIndex} {
 		err = errors.Join(err, removeIfExists(s.fsys, segmentFile(s.dir, s.base, suffix)))
 	}
 	return err

@@ -65,11 +65,23 @@ func (l *Log) syncWithToken() (moved bool, err error) {
 		// They are in memory still, and rebuilt from the log after a crash.
 		l.logger.Debug("index entries stay in memory", "partition", l.tp, "error", err)
 	}
-	for _, s := range list[first:] {
+	for i, s := range list[first:] {
 		if !s.acquire() {
 			continue // deleted meanwhile
 		}
-		err := s.sync()
+		var err error
+		if first+i < len(list)-1 {
+			err = s.flushSealedAborts()
+		}
+		if isNoSpace(err) {
+			// Recovery would not look there again: without these no offset may count as synced.
+			s.release()
+			l.dirDirty.Store(true)
+			return false, fmt.Errorf("sync %s: %w: %w", l.tp, ErrNoSpace, err)
+		}
+		if err == nil {
+			err = s.sync()
+		}
 		s.release()
 		if err != nil {
 			l.owner.fail(err)

@@ -110,11 +110,13 @@ func (l *Log) afterRewindLocked(end int64) error {
 	if err := l.syncNamesLocked(); err != nil {
 		return err
 	}
-	producers, err := l.rebuildProducers(end)
+	state, err := l.rebuildProducers(end)
 	if err != nil {
 		return err
 	}
-	l.mu.producers = producers
+	l.mu.producers, l.mu.txns = state.producers, state.txns
+	l.mu.txns.settle(l.highWatermark.Load())
+	l.publishUnstableLocked()
 	return nil
 }
 
@@ -164,7 +166,14 @@ func (s *segment) unseal() error {
 	if !s.mu.sealed {
 		return nil
 	}
-	if err := errors.Join(s.mu.offsets.load(), s.mu.times.load()); err != nil {
+	err := errors.Join(s.mu.offsets.load(), s.mu.times.load())
+	if s.mu.aborts.entries == nil {
+		torn := s.mu.aborts.load(s.base, s.mu.next)
+		if s.mu.aborts.stale = errors.Is(torn, errTorn); !s.mu.aborts.stale {
+			err = errors.Join(err, torn)
+		}
+	}
+	if err != nil {
 		return err
 	}
 	s.mu.sealed = false
@@ -191,5 +200,7 @@ func (s *segment) truncate(offset, indexInterval int64) (int64, error) {
 	if err := s.rebuildIndexes(size, indexInterval); err != nil {
 		return 0, err
 	}
-	return min(offset, h.baseOffset), nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return min(offset, h.baseOffset), s.mu.aborts.truncate(h.baseOffset)
 }

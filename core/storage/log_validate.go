@@ -84,8 +84,8 @@ func checkFields(b record.Batch) error {
 		return invalidBatch("producer id %d without a sequence", b.ProducerID())
 	case b.ProducerID() >= 0 && b.ProducerEpoch() < 0:
 		return invalidBatch("producer id %d without an epoch", b.ProducerID())
-	case b.IsTransactional():
-		return ErrTransactionsUnsupported
+	case b.ProducerID() < 0 && b.IsTransactional():
+		return invalidBatch("transactional without a producer id")
 	}
 	return nil
 }
@@ -155,6 +155,52 @@ func laterThan(nowMS, spanMS int64) int64 {
 	return nowMS + spanMS
 }
 
+// validateMarker checks the one control batch that a transaction coordinator sent.
+func validateMarker(b []byte) error {
+	batch, rest, err := record.Next(b)
+	if err == nil {
+		err = batch.CheckCRC()
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	_, ok, err := readMarker(batch)
+	switch {
+	case len(rest) > 0 || batch.LastOffsetDelta() != 0 || batch.Count() != 1:
+		return invalidBatch("a marker is one batch of one record")
+	case !batch.IsControl() || !batch.IsTransactional():
+		return invalidBatch("a marker is a transactional control batch")
+	case batch.ProducerID() < 0 || batch.ProducerEpoch() < 0:
+		return invalidBatch("marker of producer %d, epoch %d", batch.ProducerID(),
+			batch.ProducerEpoch())
+	case err == nil && !ok:
+		return invalidBatch("a marker is an abort or a commit")
+	}
+	return err
+}
+
+// validateCoordinator checks batches that a coordinator of this broker made. Markers are not its
+// business, and a producer's batch comes alone, so that it can be checked before any is written.
+func validateCoordinator(b []byte, c *Config) error {
+	if int64(len(b)) > c.SegmentBytes {
+		return fmt.Errorf("%w: %d bytes, segment.bytes is %d", ErrTooLarge, len(b), c.SegmentBytes)
+	}
+	if err := validateInternal(b); err != nil {
+		return err
+	}
+	for rest := record.Batch(b); len(rest) > 0; rest = rest[rest.Len():] {
+		switch {
+		case rest.IsControl():
+			return invalidBatch("control batch that is no marker")
+		case rest.ProducerID() >= 0 && rest.Len() < len(b):
+			return invalidBatch("batch of producer %d together with others", rest.ProducerID())
+		case rest.ProducerID() < 0 && rest.IsTransactional():
+			return invalidBatch("transactional without a producer id")
+		}
+	}
+	return nil
+}
+
 // validateInternal checks batches that a broker made: whole, intact, in order.
 func validateInternal(b []byte) error {
 	if len(b) == 0 {
@@ -170,6 +216,11 @@ func validateInternal(b []byte) error {
 		}
 		if batch.LastOffsetDelta() < 0 {
 			return fmt.Errorf("%w: last offset delta %d", ErrCorrupt, batch.LastOffsetDelta())
+		}
+		if batch.IsControl() && batch.ProducerID() >= 0 {
+			if _, _, err := readMarker(batch); err != nil {
+				return err
+			}
 		}
 		b = rest
 	}

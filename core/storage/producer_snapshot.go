@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io/fs"
 
+	"github.com/millstream-io/millstream/core/record"
 	"github.com/millstream-io/millstream/core/vfs"
 )
 
@@ -34,7 +35,7 @@ func encodeSnapshot(t producerTable) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(len(t)))
 	for _, id := range t.sortedIDs() {
 		p := t[id]
-		last := batchMark{lastSequence: -1, lastOffset: -1, timestamp: p.lastTimestamp}
+		last := batchMark{lastSequence: record.NoSequence, lastOffset: -1}
 		if p.n > 0 {
 			last = p.marks[p.n-1]
 		}
@@ -81,7 +82,7 @@ func decodeSnapshot(b []byte) (producerTable, error) {
 			offsetDelta:  int32(binary.BigEndian.Uint32(b[22:])),
 			timestamp:    p.lastTimestamp,
 		}
-		if last.lastSequence >= 0 && last.offsetDelta >= 0 {
+		if last.lastOffset >= 0 && last.offsetDelta >= 0 {
 			p.add(last)
 		}
 		t[int64(binary.BigEndian.Uint64(b))] = p

@@ -39,6 +39,35 @@ type producer struct {
 	seenMS           int64 // wall clock of the last append or load; not stored; for expiry
 }
 
+// lastSequence returns the sequence of the last record, -1 if none is known in this epoch.
+func (p *producer) lastSequence() int32 {
+	if p.n == 0 {
+		return record.NoSequence
+	}
+	return p.marks[p.n-1].lastSequence
+}
+
+// inTransaction reports whether the producer has an open transaction of epoch.
+func (p *producer) inTransaction(epoch int16) bool {
+	return p.txnFirstOffset >= 0 && p.epoch == epoch
+}
+
+// checkEpoch fences an earlier instance of the producer.
+func (p *producer) checkEpoch(id int64, epoch int16) error {
+	if epoch < p.epoch {
+		return fmt.Errorf("%w: producer %d wrote with epoch %d, the last was %d",
+			ErrInvalidProducerEpoch, id, epoch, p.epoch)
+	}
+	return nil
+}
+
+// sequenceBefore reports whether sequence a comes before b, over the wrap from 2^31-1 to 0: that
+// way is the shorter one.
+func sequenceBefore(a, b int32) bool {
+	distance := (int64(b) - int64(a)) & math.MaxInt32
+	return distance > 0 && distance < 1<<30
+}
+
 // add remembers a batch and forgets the oldest.
 func (p *producer) add(m batchMark) {
 	if p.n == producerWindow {
@@ -52,52 +81,151 @@ func (p *producer) add(m batchMark) {
 // producerTable is the state of all producers of a log (KIP-98). The log's mutex guards it.
 type producerTable map[int64]*producer
 
+// clientBatch is what a client's batch is checked against beyond the table.
+type clientBatch struct {
+	guards *guardTable
+	guard  VerificationGuard // that came with the batch
+	// unverified says that transactions need no guard: Config.SkipVerification.
+	unverified bool
+	// newEpochs says that the producer gets a new epoch for each transaction (KIP-890, transaction
+	// version 2), so that its first batch anywhere has sequence 0.
+	newEpochs bool
+}
+
 // check decides whether a client's batch is new, a repeat (dup is the mark of the first time), or
-// refused. The order of the checks is Kafka's: a repeat is one also when newer batches followed.
-func (t producerTable) check(b record.Batch) (dup batchMark, isDup bool, err error) {
+// refused. The order of the checks is Kafka's: a repeat is one also when newer batches followed,
+// and the epoch comes before what is only wrong because the epoch is over.
+func (t producerTable) check(b record.Batch, c clientBatch) (dup batchMark, isDup bool, err error) {
 	p, known := t[b.ProducerID()]
-	if !known {
-		return dup, false, nil // expired, or never seen: any sequence may come
-	}
 	epoch, first, last := b.ProducerEpoch(), b.BaseSequence(), b.LastSequence()
-	if epoch == p.epoch {
+	if known && epoch == p.epoch {
 		for _, m := range p.marks[:p.n] {
 			if m.lastSequence == last && m.firstSequence() == first {
 				return m, true, nil
 			}
 		}
 	}
-	if epoch < p.epoch {
-		return dup, false, fmt.Errorf("%w: producer %d wrote with epoch %d, the last was %d",
-			ErrInvalidProducerEpoch, b.ProducerID(), epoch, p.epoch)
-	}
-	if epoch > p.epoch {
-		if first != 0 {
-			return dup, false, fmt.Errorf("%w: producer %d began epoch %d with sequence %d, want 0",
-				ErrOutOfOrderSequence, b.ProducerID(), epoch, first)
+	if known {
+		if err := p.checkEpoch(b.ProducerID(), epoch); err != nil {
+			return dup, false, err
 		}
-		return dup, false, nil
 	}
-	want := int32(0)
-	if p.n > 0 {
-		want = int32((int64(p.marks[p.n-1].lastSequence) + 1) & math.MaxInt32)
+	if b.IsTransactional() && !(known && p.inTransaction(epoch)) {
+		if err := c.guards.check(b, c.guard, c.unverified); err != nil {
+			return dup, false, err
+		}
+		if !known && c.newEpochs && first != 0 {
+			return dup, false, fmt.Errorf("%w: producer %d began with sequence %d, want 0",
+				ErrOutOfOrderSequence, b.ProducerID(), first)
+		}
 	}
-	if first != want {
-		return dup, false, fmt.Errorf("%w: producer %d epoch %d wrote sequence %d, want %d",
-			ErrOutOfOrderSequence, b.ProducerID(), epoch, first, want)
+	if !known {
+		return dup, false, nil // expired, or never seen: any sequence may come
 	}
-	return dup, false, nil
+	if err := p.checkSequence(b); err != nil {
+		return dup, false, err
+	}
+	return dup, false, p.checkTransaction(b)
 }
 
-// update takes a batch that is in the log, whoever wrote it: it checks nothing, so that every
-// replica and every recovery comes to the same state.
-func (t producerTable) update(h *batchHeader, nowMS int64) {
-	if h.producerID < 0 {
-		return
+// checkSequence refuses a batch that does not follow the last one.
+func (p *producer) checkSequence(b record.Batch) error {
+	epoch, first := b.ProducerEpoch(), b.BaseSequence()
+	if epoch > p.epoch {
+		if first != 0 {
+			return fmt.Errorf("%w: producer %d began epoch %d with sequence %d, want 0",
+				ErrOutOfOrderSequence, b.ProducerID(), epoch, first)
+		}
+		return nil
 	}
+	want := int32((int64(p.lastSequence()) + 1) & math.MaxInt32)
+	if first != want {
+		return fmt.Errorf("%w: producer %d epoch %d wrote sequence %d, want %d",
+			ErrOutOfOrderSequence, b.ProducerID(), epoch, first, want)
+	}
+	return nil
+}
+
+// checkTransaction refuses a batch outside the producer's open transaction.
+func (p *producer) checkTransaction(b record.Batch) error {
+	if p.txnFirstOffset >= 0 && !b.IsTransactional() {
+		return fmt.Errorf("%w: producer %d has an open transaction since offset %d",
+			ErrInvalidTxnState, b.ProducerID(), p.txnFirstOffset)
+	}
+	return nil
+}
+
+// checkCoordinator decides whether a batch that this broker writes for a producer, which has no
+// sequences, is allowed.
+func (t producerTable) checkCoordinator(b record.Batch) error {
+	p, known := t[b.ProducerID()]
+	if !known {
+		return nil
+	}
+	if err := p.checkEpoch(b.ProducerID(), b.ProducerEpoch()); err != nil {
+		return err
+	}
+	return p.checkTransaction(b)
+}
+
+// checkMarker decides whether a transaction marker is allowed. From transaction version 2 on, the
+// coordinator raises the epoch before the marker, so that one with the producer's own epoch is late
+// and might end the next transaction (KIP-890). Only a repeat, which finds no transaction open, is
+// fine: its first answer may have been lost (KAFKA-19999).
+func (t producerTable) checkMarker(b record.Batch, m marker, version int16) error {
+	p, known := t[b.ProducerID()]
+	if !known {
+		return nil
+	}
+	epoch := b.ProducerEpoch()
+	if err := p.checkEpoch(b.ProducerID(), epoch); err != nil {
+		return err
+	}
+	if version >= 2 && epoch == p.epoch && p.txnFirstOffset >= 0 {
+		return fmt.Errorf("%w: marker of producer %d with epoch %d, want a later one",
+			ErrInvalidProducerEpoch, b.ProducerID(), epoch)
+	}
+	if m.coordinatorEpoch < p.coordinatorEpoch {
+		return fmt.Errorf("%w: marker of producer %d from coordinator epoch %d, the last was %d",
+			ErrTransactionCoordinatorFenced, b.ProducerID(), m.coordinatorEpoch, p.coordinatorEpoch)
+	}
+	return nil
+}
+
+// update takes a data batch that is in the log and reports whether it began a transaction.
+func (t producerTable) update(h *batchHeader, nowMS int64) (began bool) {
+	p := t.enter(h, nowMS)
+	last := record.NoSequence // of the coordinator's batches
+	if h.baseSequence >= 0 {
+		last = int32((int64(h.baseSequence) + int64(h.lastOffsetDelta)) & math.MaxInt32)
+	}
+	p.add(batchMark{
+		lastSequence: last,
+		offsetDelta:  h.lastOffsetDelta,
+		lastOffset:   h.lastOffset(),
+		timestamp:    h.maxTimestamp,
+	})
+	if h.isTransactional() && p.txnFirstOffset < 0 {
+		p.txnFirstOffset = h.baseOffset
+		return true
+	}
+	return false
+}
+
+// endTransaction takes a marker that is in the log and returns the first offset of the transaction
+// it ends, -1 if none was open.
+func (t producerTable) endTransaction(h *batchHeader, m marker, nowMS int64) int64 {
+	p := t.enter(h, nowMS)
+	first := p.txnFirstOffset
+	p.coordinatorEpoch, p.txnFirstOffset = m.coordinatorEpoch, -1
+	return first
+}
+
+// enter returns the producer of a batch, in the epoch of the batch.
+func (t producerTable) enter(h *batchHeader, nowMS int64) *producer {
 	p := t[h.producerID]
 	if p == nil {
-		p = &producer{epoch: h.producerEpoch, coordinatorEpoch: -1, txnFirstOffset: -1}
+		p = &producer{coordinatorEpoch: -1, txnFirstOffset: -1}
 		t[h.producerID] = p
 	}
 	if p.epoch != h.producerEpoch {
@@ -106,22 +234,7 @@ func (t producerTable) update(h *batchHeader, nowMS int64) {
 	}
 	p.lastTimestamp = h.maxTimestamp
 	p.seenMS = nowMS
-	if h.isControl() {
-		p.txnFirstOffset = -1
-		return
-	}
-	if h.isTransactional() && p.txnFirstOffset < 0 {
-		p.txnFirstOffset = h.baseOffset
-	}
-	if h.baseSequence < 0 {
-		return
-	}
-	p.add(batchMark{
-		lastSequence: int32((int64(h.baseSequence) + int64(h.lastOffsetDelta)) & math.MaxInt32),
-		offsetDelta:  h.lastOffsetDelta,
-		lastOffset:   h.lastOffset(),
-		timestamp:    h.maxTimestamp,
-	})
+	return p
 }
 
 // expire forgets producers idle for longer than maxIdleMS, by the wall clock: record timestamps may

@@ -148,7 +148,7 @@ func TestRetentionStopsAtTheHighWatermark(t *testing.T) {
 	c := DefaultConfig()
 	c.RetentionBytes = 0
 	_, _, d, l := retained(t, c)
-	l.SetHighWatermark(3)
+	l.highWatermark.Store(3)
 	d.ApplyRetention()
 	require.Equal(t, int64(3), l.StartOffset())
 }

@@ -39,6 +39,7 @@ type segment struct {
 		sinceIndex         int64 // bytes since the last index entry
 		offsets            offsetIndex
 		times              timeIndex
+		aborts             txnIndex
 		sealed             bool
 	}
 }
@@ -50,7 +51,7 @@ func createSegment(fsys vfs.FS, dir string, base, nowMS int64) (*segment, error)
 		return nil, err
 	}
 	err = errors.Join(s.log.Truncate(0), s.mu.offsets.file.Truncate(0),
-		s.mu.times.file.Truncate(0))
+		s.mu.times.file.Truncate(0), s.mu.aborts.discard(fsys))
 	if err != nil {
 		err = fmt.Errorf("create segment %d in %s: %w", base, dir, err)
 		return nil, errors.Join(err, s.closeFiles())
@@ -58,7 +59,8 @@ func createSegment(fsys vfs.FS, dir string, base, nowMS int64) (*segment, error)
 	return s, nil
 }
 
-// openSegmentFiles opens the three files, created if missing, and knows nothing of their content.
+// openSegmentFiles opens the files, created if missing but for the one of aborted transactions, and
+// knows nothing of their content.
 func openSegmentFiles(fsys vfs.FS, dir string, base, nowMS int64) (*segment, error) {
 	s := &segment{base: base, fsys: fsys, dir: dir, createdMS: nowMS}
 	s.refs.Store(1)
@@ -72,13 +74,17 @@ func openSegmentFiles(fsys vfs.FS, dir string, base, nowMS int64) (*segment, err
 	if err == nil {
 		s.mu.times.file, _, err = openIndexFile(fsys, segmentFile(dir, base, suffixTimeIndex))
 	}
+	if err == nil {
+		err = s.mu.aborts.open(fsys, segmentFile(dir, base, suffixTxnIndex))
+	}
 	if err != nil {
 		return nil, errors.Join(err, s.closeFiles())
 	}
 	return s, nil
 }
 
-// resetState sets the state of an empty active segment; the files are not touched.
+// resetState sets the state of an empty active segment, without its aborted transactions; the files
+// are not touched.
 func (s *segment) resetState() {
 	s.mu.size, s.mu.next = 0, s.base
 	s.mu.firstTimestamp, s.mu.maxTimestamp, s.mu.maxTimestampOffset = -1, -1, -1
@@ -112,7 +118,7 @@ func (s *segment) release() {
 
 func (s *segment) closeFiles() error {
 	var errs []error
-	for _, f := range []vfs.File{s.log, s.mu.offsets.file, s.mu.times.file} {
+	for _, f := range []vfs.File{s.log, s.mu.offsets.file, s.mu.times.file, s.mu.aborts.file} {
 		if f != nil {
 			errs = append(errs, f.Close())
 		}
@@ -224,7 +230,7 @@ func (s *segment) flushIndexes(final bool) error {
 	if final {
 		s.addTimeLocked()
 	}
-	return errors.Join(s.mu.offsets.flush(), s.mu.times.flush())
+	return errors.Join(s.mu.offsets.flush(), s.mu.times.flush(), s.mu.aborts.flush(s.fsys))
 }
 
 // seal ends the active life: indexes complete in their files and out of memory.
@@ -236,6 +242,7 @@ func (s *segment) seal() error {
 	defer s.mu.Unlock()
 	s.mu.offsets.seal()
 	s.mu.times.seal()
+	s.mu.aborts.seal()
 	s.mu.sealed = true
 	return nil
 }
@@ -253,12 +260,23 @@ func (s *segment) sync() error {
 	if !sealed {
 		return nil
 	}
-	for _, f := range []vfs.File{s.mu.offsets.file, s.mu.times.file} {
+	if err := s.syncIndexes(); err != nil {
+		return err
+	}
+	s.durable = true
+	return nil
+}
+
+// syncIndexes makes the indexes' bytes durable as far as they are in the files.
+func (s *segment) syncIndexes() error {
+	for _, f := range []vfs.File{s.mu.offsets.file, s.mu.times.file, s.mu.aborts.file} {
+		if f == nil {
+			continue
+		}
 		if err := f.Datasync(); err != nil {
 			return fmt.Errorf("sync %s: %w", f.Name(), err)
 		}
 	}
-	s.durable = true
 	return nil
 }
 

@@ -25,8 +25,9 @@ type recovered struct {
 }
 
 // recover reads the whole file, checks every CRC, rebuilds state and indexes, and cuts what follows
-// the last intact batch if mayCut allows it (its error is returned). Running it again changes
-// nothing.
+// the last intact batch if mayCut allows it (its error is returned). The index of aborted
+// transactions is left to Log.rebuildProducers, since a transaction may begin in an older segment.
+// Running it again changes nothing.
 func (s *segment) recover(indexInterval int64, mayCut func(recovered) error) (recovered, error) {
 	fileSize, err := s.log.Size()
 	if err != nil {
@@ -38,6 +39,7 @@ func (s *segment) recover(indexInterval int64, mayCut func(recovered) error) (re
 	if err := s.clearLocked(); err != nil {
 		return recovered{}, err
 	}
+	s.mu.aborts.stale = true
 	var res recovered
 	for {
 		var h batchHeader
@@ -69,7 +71,7 @@ func (s *segment) recover(indexInterval int64, mayCut func(recovered) error) (re
 	return res, nil
 }
 
-// clearLocked empties state and indexes, not the log file.
+// clearLocked empties state and indexes, but not the log file nor the aborted transactions.
 func (s *segment) clearLocked() error {
 	s.resetState()
 	err := errors.Join(s.mu.offsets.file.Truncate(0), s.mu.times.file.Truncate(0))
@@ -104,7 +106,15 @@ func (s *segment) load() error {
 	if err := s.loadState(); err != nil {
 		return err
 	}
-	return s.checkLastTime()
+	if err := s.checkLastTime(); err != nil {
+		return err
+	}
+	err := s.mu.aborts.load(s.base, s.mu.next)
+	s.mu.aborts.stale = errors.Is(err, errTorn)
+	if s.mu.aborts.stale {
+		return nil
+	}
+	return err
 }
 
 // checkLastTime compares the last time index entry, which retention trusts, with its batch.
