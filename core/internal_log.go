@@ -87,10 +87,10 @@ func encode(b *coordinator.Batch, leaderEpoch int32) (record.Batch, error) {
 	}
 	opts := record.BuilderOptions{LeaderEpoch: leaderEpoch}
 	if p := b.Producer; p != nil {
-		// No sequence: the coordinator appends once what it decided once, as Kafka's does.
+		// The sequence is always 0, as in Kafka: a coordinator appends once what it decided once, and
+		// nothing looks at it.
 		opts.Transactional, opts.Idempotent = true, true
 		opts.ProducerID, opts.ProducerEpoch = p.ID, p.Epoch
-		opts.BaseSequence = record.NoSequence
 	}
 	builder := record.NewBuilder(opts)
 	for i := range b.Records {

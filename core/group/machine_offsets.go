@@ -84,14 +84,14 @@ func (m *machine) checkCommit(now time.Time, req *CommitRequest) ErrorCode {
 
 func commitRecord(now time.Time, req *CommitRequest, o *OffsetCommit) record.Record {
 	c := offsets.Commit{
-		Offset: o.Offset, LeaderEpoch: o.LeaderEpoch, Metadata: o.Metadata,
+		Offset: o.Offset, LeaderEpoch: o.LeaderEpoch, Metadata: o.Metadata, TopicID: o.TopicID,
 		CommitTimestamp: now.UnixMilli(), ExpireTimestamp: -1,
 	}
 	if req.RetentionMS >= 0 {
 		c.ExpireTimestamp = c.CommitTimestamp + req.RetentionMS
 	}
 	// Key and value share one allocation.
-	b := make([]byte, 0, 48+len(req.GroupID)+len(o.Topic)+len(o.Metadata))
+	b := make([]byte, 0, 64+len(req.GroupID)+len(o.Topic)+len(o.Metadata))
 	b = offsets.AppendOffsetKey(b, req.GroupID, o.Topic, o.Partition)
 	n := len(b)
 	b = offsets.AppendCommit(b, c)
@@ -135,6 +135,7 @@ func (m *machine) fetch(req *FetchRequest) FetchResponse {
 				fo.Code = coordinator.CodeUnstableOffsetCommit
 			} else if c, ok := m.offsets.Get(req.GroupID, tp.Topic, p); ok {
 				fo.Offset, fo.LeaderEpoch, fo.Metadata = c.Offset, c.LeaderEpoch, c.Metadata
+				fo.TopicID = c.TopicID
 			}
 			ft.Partitions = append(ft.Partitions, fo)
 		}

@@ -37,7 +37,9 @@ type (
 
 // OffsetCommit is the offset of one partition, to be committed.
 type OffsetCommit struct {
-	Topic     string
+	Topic string
+	// TopicID is kept with the offset, zero if it is not known.
+	TopicID   [16]byte
 	Partition int32
 	// Offset is the next record to read.
 	Offset int64
@@ -100,7 +102,10 @@ type FetchedOffset struct {
 	Offset      int64
 	LeaderEpoch int32
 	Metadata    string
-	Code        ErrorCode
+	// TopicID is that of the commit, zero if it is not known: a topic of another id has the name now.
+	TopicID [16]byte
+	// Code is CodeUnstableOffsetCommit, or none.
+	Code ErrorCode
 }
 
 // FetchedTopic is the answer for one topic.

@@ -21,8 +21,8 @@ import (
 //   - The leader epoch is kept and given back by OffsetFetch (version 6, KIP-320).
 //   - Versions 2 to 4 may ask for their own retention time; later ones follow KIP-211.
 //   - The answer comes when the offsets are durable.
-//
-// Known gap: offsets are kept by the topic's name; they go when the topic is deleted.
+//   - Offsets go when their topic is deleted; they are kept with its id, so that what is left of
+//     them is not taken for those of a topic that is made again under the name.
 
 func (s *Server) offsetCommit(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.message.(*kmsg.OffsetCommitRequest)
@@ -48,7 +48,8 @@ func (s *Server) offsetCommit(ctx context.Context, r *request) (kmsg.Response, e
 				continue
 			}
 			o := group.OffsetCommit{
-				Topic: topic.Name, Partition: p.Partition, Offset: p.Offset, LeaderEpoch: p.LeaderEpoch,
+				Topic: topic.Name, TopicID: topic.ID, Partition: p.Partition, Offset: p.Offset,
+				LeaderEpoch: p.LeaderEpoch,
 			}
 			if p.Metadata != nil {
 				o.Metadata = *p.Metadata

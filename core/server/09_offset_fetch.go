@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -19,6 +20,7 @@ import (
 //   - Null topics (version 2) are all that the group has committed, none are none.
 //   - Version 8 asks for several groups (KIP-709), 9 may name a member of a KIP-848 group, which
 //     means nothing to the classic groups here, 10 names topics by id.
+//   - An offset that was committed for a topic of another id, since deleted, is none.
 //   - require_stable (version 7, KIP-447): an offset that an open transaction commits is
 //     UNSTABLE_OFFSET_COMMIT, in its partition, until the transaction is decided.
 
@@ -48,7 +50,7 @@ func (s *Server) fetchOneGroup(
 			Topic: req.Topics[i].Topic, Partitions: req.Topics[i].Partitions,
 		})
 	}
-	fetched := s.opts.Groups.FetchOffsets(ctx, fetch)
+	fetched := s.fetchOffsets(ctx, s.image(), fetch)
 	resp.ErrorCode = int16(fetched.Code)
 	if fetched.Code != noError && version < 2 {
 		fetched.Topics = unfetched(fetch.Topics) // version 1 has only partitions to put it in
@@ -65,6 +67,38 @@ func (s *Server) fetchOneGroup(
 		}
 		resp.Topics = append(resp.Topics, topic)
 	}
+}
+
+// fetchOffsets asks the group, and leaves out offsets of topics that were deleted and whose name
+// another topic has now.
+func (s *Server) fetchOffsets(
+	ctx context.Context, image *metadata.Image, fetch group.FetchRequest,
+) group.FetchResponse {
+	resp := s.opts.Groups.FetchOffsets(ctx, fetch)
+	for i := range resp.Topics {
+		t := &resp.Topics[i]
+		topic, ok := image.Topic(t.Topic)
+		stale := func(p group.FetchedOffset) bool {
+			return ok && p.TopicID != [16]byte{} && p.TopicID != topic.ID
+		}
+		if fetch.All {
+			t.Partitions = slices.DeleteFunc(t.Partitions, stale)
+			continue
+		}
+		for j := range t.Partitions {
+			if p := &t.Partitions[j]; stale(*p) {
+				*p = group.FetchedOffset{
+					Partition: p.Partition, Offset: noOffset, LeaderEpoch: noLeaderEpoch,
+				}
+			}
+		}
+	}
+	if fetch.All {
+		resp.Topics = slices.DeleteFunc(resp.Topics, func(t group.FetchedTopic) bool {
+			return len(t.Partitions) == 0
+		})
+	}
+	return resp
 }
 
 // unfetched is an answer that has no offset for any partition.
@@ -106,7 +140,7 @@ func (s *Server) fetchGroup(
 				group.TopicPartitions{Topic: name, Partitions: t.Partitions})
 		}
 	}
-	fetched := s.opts.Groups.FetchOffsets(ctx, fetch)
+	fetched := s.fetchOffsets(ctx, image, fetch)
 	out := kmsg.NewOffsetFetchResponseGroup()
 	out.Group, out.ErrorCode = in.Group, int16(fetched.Code)
 	if fetched.Code != noError {

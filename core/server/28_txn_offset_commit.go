@@ -49,7 +49,8 @@ func (s *Server) txnOffsetCommit(ctx context.Context, r *request) (kmsg.Response
 				continue
 			}
 			o := group.OffsetCommit{
-				Topic: topic.Name, Partition: p.Partition, Offset: p.Offset, LeaderEpoch: p.LeaderEpoch,
+				Topic: topic.Name, TopicID: topic.ID, Partition: p.Partition, Offset: p.Offset,
+				LeaderEpoch: p.LeaderEpoch,
 			}
 			if p.Metadata != nil {
 				o.Metadata = *p.Metadata

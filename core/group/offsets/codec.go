@@ -36,6 +36,9 @@ type Commit struct {
 	CommitTimestamp int64
 	// ExpireTimestamp is when it expires, in ms, -1 if the broker's retention decides (KIP-211).
 	ExpireTimestamp int64
+	// TopicID is the id of the topic it is for, zero if the record does not say. A topic that was
+	// deleted and made again has another.
+	TopicID [16]byte
 	// RecordOffset is where in the log its record is. It is no part of the value: who keeps commits
 	// sets it.
 	RecordOffset int64
@@ -71,6 +74,8 @@ const (
 	// expiringValueVersion is the only one that has room for a client's own retention time.
 	expiringValueVersion = 1
 	flexibleVersion      = 4
+	// tagTopicID is the tagged field of an OffsetCommitValue v4 that has the topic's id.
+	tagTopicID = 0
 )
 
 func appendString(b []byte, s string) []byte {
@@ -104,8 +109,12 @@ func AppendGroupKey(b []byte, group string) []byte {
 	return appendString(b, group)
 }
 
-// AppendCommit appends an OffsetCommitValue: v3, or v1 if it has an expire time.
+// AppendCommit appends an OffsetCommitValue: v1 if it has an expire time, v4 if it has a topic id,
+// else v3.
 func AppendCommit(b []byte, c Commit) []byte {
+	if c.ExpireTimestamp < 0 && c.TopicID != [16]byte{} {
+		return appendFlexibleCommit(b, c)
+	}
 	version := uint16(valueVersion)
 	if c.ExpireTimestamp >= 0 {
 		version = expiringValueVersion
@@ -121,6 +130,17 @@ func AppendCommit(b []byte, c Commit) []byte {
 		b = binary.BigEndian.AppendUint64(b, uint64(c.ExpireTimestamp))
 	}
 	return b
+}
+
+func appendFlexibleCommit(b []byte, c Commit) []byte {
+	b = binary.BigEndian.AppendUint16(b, flexibleVersion)
+	b = binary.BigEndian.AppendUint64(b, uint64(c.Offset))
+	b = binary.BigEndian.AppendUint32(b, uint32(c.LeaderEpoch))
+	b = binary.AppendUvarint(b, uint64(len(c.Metadata))+1)
+	b = append(b, c.Metadata...)
+	b = binary.BigEndian.AppendUint64(b, uint64(c.CommitTimestamp))
+	b = append(b, 1, tagTopicID, byte(len(c.TopicID)))
+	return append(b, c.TopicID[:]...)
 }
 
 // AppendGroup appends a GroupMetadataValue v3.
@@ -184,7 +204,11 @@ func ReadCommit(b []byte) (Commit, error) {
 		c.ExpireTimestamp = r.int64()
 	}
 	if flexible {
-		r.tags(nil)
+		r.tags(func(tag int, value []byte) {
+			if tag == tagTopicID && len(value) == len(c.TopicID) {
+				c.TopicID = [16]byte(value)
+			}
+		})
 	}
 	if r.err != nil {
 		return Commit{}, fmt.Errorf("read OffsetCommitValue v%d: %w", version, r.err)

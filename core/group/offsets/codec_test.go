@@ -77,11 +77,17 @@ func TestCommitMatchesGoldens(t *testing.T) {
 		Offset: 42, LeaderEpoch: 7, Metadata: "m", CommitTimestamp: 9, ExpireTimestamp: -1,
 	}
 	require.Equal(t, unhex(t, goldenCommitV3), AppendCommit(nil, want))
-	for _, golden := range []string{goldenCommitV3, goldenCommitV4} {
-		c, err := ReadCommit(unhex(t, golden))
-		require.NoError(t, err)
-		require.Equal(t, want, c)
-	}
+	c, err := ReadCommit(unhex(t, goldenCommitV3))
+	require.NoError(t, err)
+	require.Equal(t, want, c)
+
+	want.TopicID = [16]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
+	require.Equal(t, unhex(t, goldenCommitV4), AppendCommit(nil, want))
+	c, err = ReadCommit(unhex(t, goldenCommitV4))
+	require.NoError(t, err)
+	require.Equal(t, want, c)
+	want.TopicID = [16]byte{}
+
 	want.LeaderEpoch = -1
 	for _, golden := range []string{goldenCommitV0, goldenCommitV2} {
 		c, err := ReadCommit(unhex(t, golden))
@@ -90,7 +96,7 @@ func TestCommitMatchesGoldens(t *testing.T) {
 	}
 	want.ExpireTimestamp = 11
 	require.Equal(t, unhex(t, goldenCommitV1), AppendCommit(nil, want))
-	c, err := ReadCommit(unhex(t, goldenCommitV1))
+	c, err = ReadCommit(unhex(t, goldenCommitV1))
 	require.NoError(t, err)
 	require.Equal(t, want, c)
 }
@@ -181,6 +187,7 @@ func TestRoundTrips(t *testing.T) {
 		}
 		if c.ExpireTimestamp < 0 {
 			c.LeaderEpoch = rapid.Int32().Draw(t, "epoch")
+			c.TopicID = [16]byte{rapid.Byte().Draw(t, "topic id")}
 		}
 		gotCommit, err := ReadCommit(AppendCommit(nil, c))
 		require.NoError(t, err)

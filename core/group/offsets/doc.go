@@ -27,7 +27,8 @@
 //	  v3  members gain instanceID nullable string after memberID
 //	  v4  v3 with compact strings, bytes and arrays, and tagged fields
 //
-// Written are OffsetCommitKey v1 with value v3 (v1 if the client asked for its own retention time),
-// and GroupMetadataKey v2 with value v3; all of the above is read. Keys of version 3 and higher
+// Written are OffsetCommitKey v1 with value v4 (v1 if the client asked for its own retention time,
+// v3 if the topic's id is not known), and GroupMetadataKey v2 with value v3, as Kafka 4.4 does; all
+// of the above is read. Keys of version 3 and higher
 // belong to other kinds of groups and are reported as such.
 package offsets
