@@ -91,7 +91,7 @@ func (f *FetchRequest) Decode(version int16, body []byte) error {
 		f.Rack = r.String(flexible)
 	}
 	if flexible {
-		f.decodeTags(&r)
+		f.decodeTags(&r, version)
 	}
 	if !r.Ok() {
 		return fmt.Errorf("decode Fetch v%d: %w", version, ErrMalformed)
@@ -174,12 +174,13 @@ func (f *FetchRequest) decodeForgotten(r *Reader, version int16) {
 	}
 }
 
-// decodeTags reads the tagged fields at the end: from version 15 on the replica is one of them.
-func (f *FetchRequest) decodeTags(r *Reader) {
+// decodeTags reads the tagged fields at the end: from version 15 on the replica is one of them,
+// before that its tag is an unknown one.
+func (f *FetchRequest) decodeTags(r *Reader, version int16) {
 	for n := r.Uvarint(); n > 0 && r.Ok(); n-- {
 		tag := r.Uvarint()
 		value := Reader{Src: r.Span(int(r.Uvarint()))}
-		if tag == fetchTagReplicaState {
+		if tag == fetchTagReplicaState && version >= 15 {
 			if id := value.Int32(); value.Ok() {
 				f.ReplicaID = id
 			}
