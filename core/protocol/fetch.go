@@ -210,14 +210,22 @@ type FetchResult struct {
 	ErrorCode int16
 	// HighWatermark, LastStableOffset and LogStartOffset are -1 on error.
 	HighWatermark, LastStableOffset, LogStartOffset int64
-	// ReadCommitted makes the list of aborted transactions empty; it is null otherwise.
-	ReadCommitted bool
+	// HasAborted tells that there is a list of aborted transactions, as read_committed asks for;
+	// it is null otherwise.
+	HasAborted bool
+	// Aborted are the aborted transactions that overlap the records, by first offset.
+	Aborted []AbortedTransaction
 	// Diverging is set when the client's log differs from this one from its EndOffset on.
 	Diverging *EpochEnd
 	// Leader is the current leader, when the client asked another one (KIP-951).
 	Leader *CurrentLeader
 	// RecordBytes is the size of the records that follow.
 	RecordBytes int
+}
+
+// AbortedTransaction is one entry of the list of aborted transactions.
+type AbortedTransaction struct {
+	ProducerID, FirstOffset int64
 }
 
 // EpochEnd is where the records of an epoch end.
@@ -261,11 +269,7 @@ func AppendFetchPartition(dst []byte, version int16, p *FetchResult) []byte {
 	if version >= 5 {
 		dst = appendInt64(dst, p.LogStartOffset)
 	}
-	if p.ReadCommitted {
-		dst = appendArrayLen(dst, 0, flexible)
-	} else {
-		dst = appendNullArray(dst, flexible)
-	}
+	dst = appendAborted(dst, p, flexible)
 	if version >= 11 {
 		dst = appendInt32(dst, -1) // preferred read replica: this one
 	}
@@ -273,6 +277,22 @@ func AppendFetchPartition(dst []byte, version int16, p *FetchResult) []byte {
 		return binary.AppendUvarint(dst, uint64(p.RecordBytes)+1)
 	}
 	return appendInt32(dst, int32(p.RecordBytes))
+}
+
+// appendAborted appends the list of aborted transactions.
+func appendAborted(dst []byte, p *FetchResult, flexible bool) []byte {
+	if !p.HasAborted {
+		return appendNullArray(dst, flexible)
+	}
+	dst = appendArrayLen(dst, len(p.Aborted), flexible)
+	for i := range p.Aborted {
+		dst = appendInt64(dst, p.Aborted[i].ProducerID)
+		dst = appendInt64(dst, p.Aborted[i].FirstOffset)
+		if flexible {
+			dst = append(dst, 0)
+		}
+	}
+	return dst
 }
 
 // AppendFetchPartitionEnd appends what follows the records of a partition.

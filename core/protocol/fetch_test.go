@@ -124,11 +124,17 @@ func TestFetchResponseIsWhatKmsgReads(t *testing.T) {
 			part.Partition, part.HighWatermark, part.LastStableOffset = 2, 10, 10
 			part.LogStartOffset, part.RecordBatches = 1, records
 			if committed {
-				part.AbortedTransactions = []kmsg.FetchResponseTopicPartitionAbortedTransaction{}
+				aborted := kmsg.NewFetchResponseTopicPartitionAbortedTransaction()
+				aborted.ProducerID, aborted.FirstOffset = 1<<40+5, 1<<33+6
+				part.AbortedTransactions = append(part.AbortedTransactions, aborted, aborted)
 			}
 			result := protocol.FetchResult{
 				Index: 2, HighWatermark: 10, LastStableOffset: 10, LogStartOffset: 1,
-				ReadCommitted: committed, RecordBytes: len(records),
+				HasAborted: committed, RecordBytes: len(records),
+			}
+			if committed {
+				one := protocol.AbortedTransaction{ProducerID: 1<<40 + 5, FirstOffset: 1<<33 + 6}
+				result.Aborted = []protocol.AbortedTransaction{one, one}
 			}
 			var nodes []protocol.Endpoint
 			if version >= 12 {

@@ -25,11 +25,21 @@ import (
 //   - Leader epochs fence (KIP-320); from version 12 a client whose log differs gets the point
 //     where it does, and no records (KIP-595).
 //   - Sessions (KIP-227): fetch_session.go.
-//   - A broker that is no replica of a partition gets UNKNOWN_LEADER_EPOCH.
+//   - A broker that is no replica of a partition gets NOT_LEADER_OR_FOLLOWER, or, if it says which
+//     epoch it takes for the current one, UNKNOWN_LEADER_EPOCH.
 //   - Log bytes go from file to socket; only the rest of the answer is encoded.
 //
 // Known gaps: transactions (the last stable offset is the high watermark); follower fetching
 // (KIP-392).
+
+// Isolation levels of a request.
+const (
+	readUncommitted int8 = 0
+	readCommitted   int8 = 1
+)
+
+// versionCurrentLeader is the version from which on an answer tells who leads instead (KIP-951).
+const versionCurrentLeader = 16
 
 // fetchOp is one Fetch request on its way. It is pooled.
 type fetchOp struct {
@@ -185,12 +195,24 @@ func (op *fetchOp) addPart(name string, asked protocol.FetchPartition, cached *s
 	part.partition, part.err = op.c.s.lookup(name, t.id, op.head.Version >= 13, asked.Index)
 	if op.req.ReplicaID >= 0 {
 		// No other broker is a replica of anything here.
-		part.partition, part.err = nil, kerr.UnknownLeaderEpoch
+		part.partition, part.err = nil, notReplica(asked.CurrentLeaderEpoch)
+	}
+	if op.req.IsolationLevel != readUncommitted && op.req.IsolationLevel != readCommitted {
+		part.partition, part.err = nil, kerr.UnknownServerError
 	}
 	if p := part.partition; p != nil && t.name == "" {
 		t.name = p.TopicPartition().Topic
 	}
 	op.parts = append(op.parts, part)
+}
+
+// notReplica is what a broker gets that is no replica of a partition: it may have newer metadata
+// than this one.
+func notReplica(clientEpoch int32) error {
+	if clientEpoch < 0 {
+		return kerr.NotLeaderForPartition
+	}
+	return kerr.UnknownLeaderEpoch
 }
 
 // collect reads what there is. It reports whether the answer should go out now.
@@ -215,28 +237,31 @@ func (op *fetchOp) collectPart(t *fetchTopic, part *fetchPart, limit int) {
 	p := part.partition
 	if p == nil {
 		op.refuse(t, part, part.err)
+		switch r.ErrorCode {
+		case kerr.UnknownTopicOrPartition.Code, kerr.UnknownTopicID.Code,
+			kerr.UnknownServerError.Code:
+			r.HasAborted = true // empty, as in Kafka, where errors of reading have none
+		}
 		return
 	}
 	limit = min(limit, max(int(part.MaxBytes), 0))
-	chunk, err := p.Read(replica.ReadRequest{
-		Offset: part.Offset, MaxBytes: limit, MinOne: op.bytes == 0,
-		LeaderEpoch: part.CurrentLeaderEpoch,
-	})
-	if err != nil {
-		op.refuse(t, part, err)
-		return
+	err := op.checkDivergence(part)
+	var chunk storage.Chunk
+	if err == nil && r.Diverging == nil {
+		chunk, err = p.Read(replica.ReadRequest{
+			Offset: part.Offset, MaxBytes: limit, MinOne: op.bytes == 0,
+			LeaderEpoch: part.CurrentLeaderEpoch,
+		})
 	}
-	if err := op.checkDivergence(part); err != nil {
-		chunk.Release()
+	if err != nil {
 		op.refuse(t, part, err)
 		return
 	}
 	highWatermark := p.HighWatermark()
 	r.HighWatermark, r.LastStableOffset = highWatermark, highWatermark
 	r.LogStartOffset = p.StartOffset()
-	r.ReadCommitted = op.req.IsolationLevel == 1
+	r.HasAborted = op.req.IsolationLevel == readCommitted
 	if r.Diverging != nil {
-		chunk.Release()
 		op.urgent = true
 		return
 	}
@@ -259,6 +284,10 @@ func (op *fetchOp) checkDivergence(part *fetchPart) error {
 	if part.LastFetchedEpoch < 0 || op.head.Version < 12 {
 		return nil
 	}
+	// A client with another leader epoch must not be told.
+	if err := part.partition.CheckEpoch(part.CurrentLeaderEpoch); err != nil {
+		return err
+	}
 	epoch, end := part.partition.OffsetForLeaderEpoch(part.LastFetchedEpoch)
 	switch {
 	case epoch < 0 || end < 0:
@@ -273,11 +302,11 @@ func (op *fetchOp) checkDivergence(part *fetchPart) error {
 // refuse records why a partition gives nothing.
 func (op *fetchOp) refuse(t *fetchTopic, part *fetchPart, err error) {
 	part.result.ErrorCode = errorCode(err)
-	if wantsLeader(part.result.ErrorCode) && op.head.Version >= 12 {
+	if wantsLeader(part.result.ErrorCode) && op.head.Version >= versionCurrentLeader {
 		part.result.Leader = op.c.s.currentLeader(t.name, t.id, part.Index)
 	}
 	op.urgent = true
-	if part.result.ErrorCode == kerr.UnknownServerError.Code {
+	if part.partition != nil && part.result.ErrorCode == kerr.UnknownServerError.Code {
 		op.c.s.log.Error("cannot read", "topic", t.name, "partition", part.Index,
 			"offset", part.Offset, "error", err.Error())
 	}

@@ -48,7 +48,7 @@ func (s *Server) listOffsets(_ context.Context, r *request) (kmsg.Response, erro
 		topic.Topic = t.Topic
 		for j := range t.Partitions {
 			topic.Partitions = append(topic.Partitions,
-				s.listOffset(t.Topic, &t.Partitions[j], r.version))
+				s.listOffset(t.Topic, &t.Partitions[j], r.version, req.IsolationLevel))
 		}
 		resp.Topics = append(resp.Topics, topic)
 	}
@@ -57,18 +57,22 @@ func (s *Server) listOffsets(_ context.Context, r *request) (kmsg.Response, erro
 
 // listOffset answers for one partition.
 func (s *Server) listOffset(
-	topic string, in *kmsg.ListOffsetsRequestTopicPartition, version int16,
+	topic string, in *kmsg.ListOffsetsRequestTopicPartition, version int16, isolation int8,
 ) kmsg.ListOffsetsResponseTopicPartition {
 	out := kmsg.NewListOffsetsResponseTopicPartition()
 	out.Partition = in.Partition
 	out.Timestamp, out.Offset, out.LeaderEpoch = noTimestamp, noOffset, noLeaderEpoch
+	if isolation != readUncommitted && isolation != readCommitted {
+		out.ErrorCode = kerr.UnknownServerError.Code // as Kafka
+		return out
+	}
 	if !specialKnown(in.Timestamp, version) {
 		out.ErrorCode = kerr.UnsupportedVersion.Code
 		return out
 	}
 	p, err := s.partition([]byte(topic), uuid.Nil, false, in.Partition)
 	if err == nil {
-		err = p.CheckEpoch(in.CurrentLeaderEpoch)
+		err = checkEpoch(p, in.CurrentLeaderEpoch)
 	}
 	if err == nil {
 		err = findOffset(p, in.Timestamp, &out)
@@ -77,6 +81,14 @@ func (s *Server) listOffset(
 		out.ErrorCode = errorCode(err)
 	}
 	return out
+}
+
+// checkEpoch checks the leader epoch that a client has; -1 is no check, less is older than any.
+func checkEpoch(p *replica.Partition, epoch int32) error {
+	if epoch < noLeaderEpoch {
+		return replica.ErrFencedLeaderEpoch
+	}
+	return p.CheckEpoch(epoch)
 }
 
 // specialKnown tells whether a version knows the special timestamp ts; times are always known.

@@ -36,7 +36,7 @@ func (s *Server) epochEnd(
 	out.LeaderEpoch, out.EndOffset = noLeaderEpoch, noOffset
 	p, err := s.partition([]byte(topic), uuid.Nil, false, in.Partition)
 	if err == nil {
-		err = p.CheckEpoch(in.CurrentLeaderEpoch)
+		err = checkEpoch(p, in.CurrentLeaderEpoch)
 	}
 	if err != nil {
 		out.ErrorCode = errorCode(err)

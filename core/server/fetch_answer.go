@@ -41,7 +41,7 @@ func (op *fetchOp) answer(deferWrite bool) {
 	var nodes []protocol.Endpoint
 	for i := range op.topics {
 		t := &op.topics[i]
-		if t.omitted > 0 && t.omitted == t.end-t.first {
+		if t.omitted == t.end-t.first {
 			continue
 		}
 		b = protocol.AppendFetchTopic(b, version, t.name, t.id, t.end-t.first-t.omitted)
@@ -74,7 +74,7 @@ func (op *fetchOp) answer(deferWrite bool) {
 func (op *fetchOp) topicsAnswered() int {
 	n := len(op.topics)
 	for i := range op.topics {
-		if t := &op.topics[i]; t.omitted > 0 && t.omitted == t.end-t.first {
+		if t := &op.topics[i]; t.omitted == t.end-t.first {
 			n--
 		}
 	}

@@ -55,7 +55,11 @@ func TestFetchAnswersEachFaultWithItsCode(t *testing.T) {
 		{"zero id", 13, func(r *kmsg.FetchRequest) { r.Topics[0].TopicID = [16]byte{} }, 100},
 		{"right epoch", 12, func(r *kmsg.FetchRequest) { first(r).CurrentLeaderEpoch = 0 }, 0},
 		{"newer epoch", 12, func(r *kmsg.FetchRequest) { first(r).CurrentLeaderEpoch = 9 }, 75},
-		{"a follower", 12, func(r *kmsg.FetchRequest) { r.ReplicaID = 2 }, 75},
+		{"no follower", 12, func(r *kmsg.FetchRequest) { r.ReplicaID = 2 }, 6},
+		{"no follower, by id", 18, func(r *kmsg.FetchRequest) { r.ReplicaState.ID = 2 }, 6},
+		{"no follower, with an epoch", 12, func(r *kmsg.FetchRequest) {
+			r.ReplicaID, first(r).CurrentLeaderEpoch = 2, 0
+		}, 75},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			req := fetchRequest(v.version, "t", id, 0, 0)
@@ -75,7 +79,7 @@ func TestFetchAnswersEachFaultWithItsCode(t *testing.T) {
 	}
 	// A restart after a crash raises the epoch, so that the old one is fenced.
 	c.Crash()
-	req := fetchRequest(12, "t", id, 0, 0)
+	req := fetchRequest(16, "t", id, 0, 0)
 	first(req).CurrentLeaderEpoch = 0
 	got := fetchOne(dial(t, c), req)
 	require.Equal(t, int16(74), got.ErrorCode)
