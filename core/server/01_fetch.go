@@ -17,8 +17,9 @@ import (
 
 // Fetch (key 1), versions 4 to 18.
 //
-//   - Whole batches up to the high watermark, bounded by the limits of the request, but always
-//     one batch, however large, when there is one (KIP-74).
+//   - Whole batches up to the high watermark, or with read_committed up to the last stable offset
+//     and with the list of the aborted transactions among them; bounded by the limits of the
+//     request, but always one batch, however large, when there is one (KIP-74).
 //   - Long poll: an answer with less than min bytes is parked, with one timer, in the waiter
 //     lists of its partitions. It is sent at once on an error, a divergence, an exhausted
 //     partition limit, or when there is nothing to wait for.
@@ -29,8 +30,7 @@ import (
 //     epoch it takes for the current one, UNKNOWN_LEADER_EPOCH.
 //   - Log bytes go from file to socket; only the rest of the answer is encoded.
 //
-// Known gaps: transactions (the last stable offset is the high watermark); follower fetching
-// (KIP-392).
+// Known gap: follower fetching (KIP-392).
 
 // Isolation levels of a request.
 const (
@@ -250,17 +250,23 @@ func (op *fetchOp) collectPart(t *fetchTopic, part *fetchPart, limit int) {
 	if err == nil && r.Diverging == nil {
 		chunk, err = p.Read(replica.ReadRequest{
 			Offset: part.Offset, MaxBytes: limit, MinOne: op.bytes == 0,
-			LeaderEpoch: part.CurrentLeaderEpoch,
+			LeaderEpoch: part.CurrentLeaderEpoch, Committed: op.committed(),
 		})
 	}
+	if err == nil && op.committed() {
+		r.HasAborted = true
+		r.Aborted, err = aborted(part, &chunk)
+	}
 	if err != nil {
+		chunk.Release()
+		r.HasAborted, r.Aborted = false, nil
 		op.refuse(t, part, err)
 		return
 	}
-	highWatermark := p.HighWatermark()
-	r.HighWatermark, r.LastStableOffset = highWatermark, highWatermark
+	// In this order, since the last stable offset follows the high watermark.
+	r.LastStableOffset = p.LastStableOffset()
+	r.HighWatermark = p.HighWatermark()
 	r.LogStartOffset = p.StartOffset()
-	r.HasAborted = op.req.IsolationLevel == readCommitted
 	if r.Diverging != nil {
 		op.urgent = true
 		return
@@ -269,13 +275,35 @@ func (op *fetchOp) collectPart(t *fetchTopic, part *fetchPart, limit int) {
 	r.RecordBytes = chunk.Len()
 	op.bytes += chunk.Len()
 	part.next = part.Offset
+	limited := r.HighWatermark
+	if op.committed() {
+		limited = r.LastStableOffset
+	}
 	if chunk.Len() > 0 {
 		part.next = chunk.NextOffset()
-		// More is there than the partition's own limit lets through: waiting gets no more.
-		op.urgent = op.urgent || part.next < highWatermark
-	} else if part.Offset < highWatermark {
-		op.urgent = true // the limits are used up
 	}
+	// More is there than the limits let through: waiting gets no more.
+	op.urgent = op.urgent || part.next < limited
+}
+
+// committed tells that the client wants no records of open or aborted transactions.
+func (op *fetchOp) committed() bool { return op.req.IsolationLevel == readCommitted }
+
+// aborted lists the aborted transactions of which the chunk may have records, from the offset that
+// the client wants on. They were decided before the chunk was read, or it would end before them.
+func aborted(part *fetchPart, chunk *storage.Chunk) ([]protocol.AbortedTransaction, error) {
+	if chunk.Len() == 0 {
+		return nil, nil
+	}
+	found, err := part.partition.AbortedTransactions(part.Offset, chunk.NextOffset())
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	list := make([]protocol.AbortedTransaction, 0, len(found))
+	for _, t := range found {
+		list = append(list, protocol.AbortedTransaction(t))
+	}
+	return list, nil
 }
 
 // checkDivergence finds where the client's log differs from this one, if it says what it has. An

@@ -12,14 +12,13 @@ import (
 
 // ListOffsets (key 2), versions 1 to 11.
 //
-//   - A timestamp finds the first record at or after it, below the high watermark; none is offset
-//     -1, timestamp -1, epoch -1 and no error.
+//   - A timestamp finds the first record at or after it, below the high watermark, or with
+//     read_committed below the last stable offset; none is offset -1, timestamp -1, epoch -1 and no
+//     error. Latest is that limit.
 //   - Specials: -2 earliest, -1 latest, -3 largest timestamp (version 7, KIP-734), -4 earliest
 //     local (8), -5 latest tiered (9), -6 earliest pending upload (11). There is no tiered
 //     storage, so -4 is -2, and -5 and -6 find nothing.
 //   - A special that the version does not know is UNSUPPORTED_VERSION.
-//
-// Known gap: isolation level read_committed is the same as read_uncommitted: no transactions.
 
 // Special timestamps.
 const (
@@ -75,7 +74,7 @@ func (s *Server) listOffset(
 		err = checkEpoch(p, in.CurrentLeaderEpoch)
 	}
 	if err == nil {
-		err = findOffset(p, in.Timestamp, &out)
+		err = findOffset(p, in.Timestamp, isolation == readCommitted, &out)
 	}
 	if err != nil {
 		out.ErrorCode = errorCode(err)
@@ -106,11 +105,13 @@ func specialKnown(ts int64, version int16) bool {
 	return ts > lowestSpecialOffset
 }
 
-// findOffset looks ts up in p.
-func findOffset(p *replica.Partition, ts int64, out *kmsg.ListOffsetsResponseTopicPartition) error {
+// findOffset looks ts up in p, below the last stable offset if committed.
+func findOffset(
+	p *replica.Partition, ts int64, committed bool, out *kmsg.ListOffsetsResponseTopicPartition,
+) error {
 	switch ts {
 	case offsetLatest:
-		out.Offset, out.LeaderEpoch = p.HighWatermark(), p.LeaderEpoch()
+		out.Offset, out.LeaderEpoch = readLimit(p, committed), p.LeaderEpoch()
 	case offsetEarliest, offsetEarliestLocal:
 		out.Offset, out.LeaderEpoch = p.StartOffset(), p.EpochOf(p.StartOffset())
 	case offsetLatestTiered, offsetPendingUpload:
@@ -119,9 +120,9 @@ func findOffset(p *replica.Partition, ts int64, out *kmsg.ListOffsetsResponseTop
 		var at replica.Timestamped
 		var err error
 		if ts == offsetMaxTimestamp {
-			at, found, err = p.MaxTimestamp(false)
+			at, found, err = p.MaxTimestamp(committed)
 		} else {
-			at, found, err = p.OffsetForTimestamp(ts, false)
+			at, found, err = p.OffsetForTimestamp(ts, committed)
 		}
 		if err != nil || !found {
 			return err

@@ -36,7 +36,7 @@ func (op *fetchOp) park() bool {
 		p := part.partition
 		// A partition that cannot wait because its disk has failed is not a reason to look
 		// again: that would not end before the deadline.
-		if p != nil && !p.WaitData(part.next, op) && p.HighWatermark() > part.next {
+		if p != nil && !op.waitFor(part) && readLimit(p, op.committed()) > part.next {
 			op.state.Store(fetchWoken)
 			break
 		}
@@ -47,6 +47,15 @@ func (op *fetchOp) park() bool {
 	op.forget()
 	op.state.Store(fetchRunning)
 	return false
+}
+
+// waitFor registers for new data of a partition. It reports false if that is there already, or will
+// never be.
+func (op *fetchOp) waitFor(part *fetchPart) bool {
+	if op.committed() {
+		return part.partition.WaitStable(part.next, op)
+	}
+	return part.partition.WaitData(part.next, op)
 }
 
 // forget takes the operation out of the waiter lists.

@@ -35,6 +35,14 @@ func (s *Server) lookup(
 // alias is b as a string, without a copy: for look-ups, which keep nothing.
 func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
+// readLimit is the offset that a client may read up to.
+func readLimit(p *replica.Partition, committed bool) int64 {
+	if committed {
+		return p.LastStableOffset()
+	}
+	return p.HighWatermark()
+}
+
 // image is the newest metadata.
 func (s *Server) image() *metadata.Image { return s.opts.Controller.Image() }
 

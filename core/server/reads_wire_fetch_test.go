@@ -31,11 +31,14 @@ func asReplica(id int32) func(*kmsg.FetchRequest) {
 	}
 }
 
+// ofPartition changes the partition of a fetch.
+func ofPartition(change func(*kmsg.FetchRequestTopicPartition)) func(*kmsg.FetchRequest) {
+	return func(r *kmsg.FetchRequest) { change(first(r)) }
+}
+
 func fetchQuestions() []fetchQuestion {
-	of := func(change func(*kmsg.FetchRequestTopicPartition)) func(*kmsg.FetchRequest) {
-		return func(r *kmsg.FetchRequest) { change(first(r)) }
-	}
 	type part = *kmsg.FetchRequestTopicPartition
+	of := ofPartition
 	return []fetchQuestion{
 		{"plain", func(*kmsg.FetchRequest) {}},
 		{"committed", func(r *kmsg.FetchRequest) { r.IsolationLevel = 1 }},

@@ -40,9 +40,9 @@ var onPurpose = []struct{ question, why string }{
 	{"broker 2 v18", "with the address of the leader (KIP-951)"},
 }
 
-// TestReadsAnswerAsKafkaDoes asks Fetch, ListOffsets and OffsetForLeaderEpoch in many versions, well
-// and badly, and compares with what an Apache Kafka 4.4.0 answered to the same requests. Record it
-// again with a fresh one-node Kafka:
+// TestReadsAnswerAsKafkaDoes asks Fetch, ListOffsets and OffsetForLeaderEpoch in many versions,
+// well and badly, and compares with what an Apache Kafka 4.4.0 answered to the same requests.
+// Record it again with a fresh one-node Kafka:
 //
 //	go test ./core/server -run ReadsAnswerAsKafka -record-reads 127.0.0.1:19092
 func TestReadsAnswerAsKafkaDoes(t *testing.T) {
