@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -11,12 +12,14 @@ import (
 )
 
 // ResourceType is what a setting belongs to, with the numbers of the protocol.
-type ResourceType int8
+type ResourceType = metadata.ResourceKind
 
-// The resources whose settings can be changed.
+// The resources whose settings the cluster keeps.
 const (
-	ResourceTopic  ResourceType = 2
-	ResourceBroker ResourceType = 4
+	ResourceTopic         = metadata.ResourceTopic
+	ResourceBroker        = metadata.ResourceBroker
+	ResourceClientMetrics = metadata.ResourceClientMetrics
+	ResourceGroup         = metadata.ResourceGroup
 )
 
 // ConfigOp is what to do with a setting, with the numbers of IncrementalAlterConfigs.
@@ -37,7 +40,8 @@ type ConfigChange struct {
 	Value *string // ignored by OpDelete
 }
 
-// ConfigResource is a topic or broker whose settings change together, or not at all.
+// ConfigResource is a topic, broker, group or metrics subscription whose settings change together,
+// or not at all.
 type ConfigResource struct {
 	Type ResourceType
 	Name string // topic, broker id, or "" for all brokers
@@ -101,15 +105,24 @@ func planConfigs(img *metadata.Image, r ConfigResource) ([]metadata.Record, *Err
 		return planTopicConfigs(img, r)
 	case ResourceBroker:
 		return planBrokerConfigs(img, r)
+	case ResourceClientMetrics, ResourceGroup:
+		return planResourceConfigs(img, r)
 	}
 	return nil, refuse(ErrInvalidRequest,
-		"settings of resource type %d cannot be changed, only those of topics (%d) and brokers (%d)",
-		r.Type, ResourceTopic, ResourceBroker)
+		"settings of resource type %d cannot be changed, only those of topics (%d), brokers (%d), "+
+			"metrics subscriptions (%d) and groups (%d)",
+		r.Type, ResourceTopic, ResourceBroker, ResourceClientMetrics, ResourceGroup)
 }
 
 func planTopicConfigs(img *metadata.Image, r ConfigResource) ([]metadata.Record, *Error) {
 	t, ok := img.Topic(r.Name)
-	if !ok {
+	switch err := metadata.ValidateTopicName(r.Name); {
+	case ok:
+	case r.Name == "":
+		return nil, refuse(ErrInvalidRequest, "the topic has no name")
+	case err != nil:
+		return nil, &Error{Kind: ErrInvalidTopicName, Reason: reasonOf(err, ErrInvalidTopicName)}
+	default:
 		return nil, refuse(ErrUnknownTopic, "%q", r.Name)
 	}
 	inForce := func(key string) (*metadata.ConfigDef, string, bool) {
@@ -137,6 +150,55 @@ func planTopicConfigs(img *metadata.Image, r ConfigResource) ([]metadata.Record,
 			&metadata.TopicConfigRecord{TopicID: t.ID, Key: d.key, Value: d.value})
 	}
 	return records, nil
+}
+
+// planResourceConfigs changes a group or a metrics subscription. Neither need exist: Kafka too
+// keeps the settings of groups to come.
+func planResourceConfigs(img *metadata.Image, r ConfigResource) ([]metadata.Record, *Error) {
+	if r.Name == "" {
+		return nil, refuse(ErrInvalidRequest, "the resource has no name")
+	}
+	before := img.ResourceConfig(r.Type, r.Name)
+	inForce := func(key string) (*metadata.ConfigDef, string, bool) {
+		def, ok := metadata.LookupResourceConfig(r.Type, key)
+		if !ok {
+			return nil, "", false
+		}
+		for _, v := range img.ResourceConfigs(r.Type, r.Name) {
+			if v.Def == def {
+				return def, v.Value, true
+			}
+		}
+		return def, "", true
+	}
+	after, refused := changed(before, r, inForce)
+	if refused == nil {
+		if err := img.ValidateResourceConfigs(r.Type, after); err != nil {
+			refused = resourceError(r.Type, after, err)
+		}
+	}
+	if refused != nil {
+		return nil, refused
+	}
+	var records []metadata.Record
+	for _, d := range differences(before, after) {
+		records = append(records, &metadata.ResourceConfigRecord{
+			Kind: r.Type, Name: r.Name, Key: d.key, Value: d.value})
+	}
+	return records, nil
+}
+
+// resourceError is configError, but a number outside of its range is an invalid request where it is
+// of a metrics subscription, as in Kafka.
+func resourceError(kind ResourceType, configs map[string]string, err error) *Error {
+	refused := configError(err)
+	var ce *metadata.ConfigError
+	if kind == ResourceClientMetrics && errors.As(err, &ce) && ce.Name == "interval.ms" {
+		if _, notNumber := strconv.ParseInt(configs[ce.Name], 10, 32); notNumber == nil {
+			refused.Kind = ErrInvalidRequest
+		}
+	}
+	return refused
 }
 
 func planBrokerConfigs(img *metadata.Image, r ConfigResource) ([]metadata.Record, *Error) {
@@ -197,6 +259,11 @@ func changed(
 		seen[ch.Key] = true
 		def, present, known := inForce(ch.Key)
 		switch {
+		case !known && ch.Op == OpDelete:
+			delete(after, ch.Key) // of an older build, or never there: it is gone either way
+			continue
+		case !known && r.Type == ResourceClientMetrics:
+			return nil, refuse(ErrInvalidRequest, "there is no config %q", ch.Key) // as in Kafka
 		case !known:
 			return nil, refuse(ErrInvalidConfig, "there is no config %q", ch.Key)
 		case r.Replace && ch.Op != OpSet:
@@ -207,7 +274,7 @@ func changed(
 		case ch.Value == nil:
 			return nil, refuse(ErrInvalidRequest, "%s has no value", ch.Key)
 		case ch.Op == OpSet:
-			after[ch.Key] = *ch.Value
+			after[ch.Key] = def.Normalize(*ch.Value)
 			continue
 		case ch.Op != OpAppend && ch.Op != OpSubtract:
 			return nil, refuse(ErrInvalidRequest, "operation %d on %s is not known", ch.Op, ch.Key)

@@ -46,20 +46,28 @@ func (c *deleteTopics) handle(img *metadata.Image) ([]metadata.Record, any) {
 	var records []metadata.Record
 	replies := make([]topicReply, len(c.refs))
 	enabled := img.BrokerConfigValue("delete.topic.enable") != "false"
-	deleted := make(map[uuid.UUID]bool)
+	named := make(map[TopicRef]int)
+	whole := func(ref TopicRef) TopicRef { // the same for a name and an id of one topic
+		if t, refused := ref.find(img); refused == nil {
+			return TopicRef{t.Name, t.ID}
+		}
+		return ref
+	}
+	for _, ref := range c.refs {
+		named[whole(ref)]++
+	}
 	for i, ref := range c.refs {
 		replies[i] = topicReply{Name: ref.Name, ID: ref.ID}
 		t, refused := ref.find(img)
 		switch {
+		case named[whole(ref)] > 1:
+			refused = refuse(ErrInvalidRequest, "topic %q is in the request more than once", ref.Name)
 		case refused != nil:
-		case deleted[t.ID]:
-			refused = refuse(ErrInvalidRequest, "topic %q is in the request more than once", t.Name)
 		case t.Internal:
 			refused = refuse(ErrInvalidTopicName, "%q is the cluster's own", t.Name)
 		case !enabled:
 			refused = refuse(ErrTopicDeletionDisabled, "delete.topic.enable is false")
 		default:
-			deleted[t.ID] = true
 			replies[i].Name, replies[i].ID = t.Name, t.ID
 			records = append(records, &metadata.TopicRemovedRecord{ID: t.ID})
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/millstream-io/millstream/core/metadata"
 )
 
-// epochOfEntry in a BrokerRecord is replaced by the index of its entry.
+// epochOfEntry in a BrokerRecord or FeatureRecord is replaced by the index of its entry.
 const epochOfEntry = -1
 
 // producerIDBlock is how many producer ids a broker gets at once, as in Kafka.

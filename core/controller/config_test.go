@@ -55,7 +55,7 @@ func TestAlterTopicConfigs(t *testing.T) {
 	}{
 		{controller.ErrInvalidConfig, change("nope", controller.OpSet, "1")},
 		{controller.ErrInvalidConfig, change("segment.ms", controller.OpAppend, "1")},
-		{controller.ErrInvalidConfig, change("cleanup.policy", controller.OpSubtract, "compact")},
+		{controller.ErrInvalidConfig, change("cleanup.policy", controller.OpAppend, "nope")},
 		{controller.ErrInvalidRequest, controller.ConfigChange{Key: "segment.ms"}},
 		{controller.ErrInvalidRequest, change("segment.ms", 9, "1")},
 	} {
@@ -75,7 +75,8 @@ func TestAlterTopicConfigs(t *testing.T) {
 	require.Equal(t, map[string]string{"segment.ms": "1"}, own())
 
 	for _, r := range []controller.ConfigResource{
-		{Type: controller.ResourceTopic, Name: "b"}, {Type: 32, Name: "g"},
+		{Type: controller.ResourceTopic, Name: "b"}, {Type: 64, Name: "g"},
+		{Type: controller.ResourceGroup},
 	} {
 		require.Error(t, n.alter(t, r, false))
 	}
@@ -98,7 +99,7 @@ func TestAlterBrokerConfigs(t *testing.T) {
 	require.Equal(t, int64(8), retention())
 	require.ErrorIs(t, set("9", "log.retention.ms", "8"), controller.ErrInvalidRequest)
 	require.ErrorIs(t, set("x", "log.retention.ms", "8"), controller.ErrInvalidRequest)
-	require.ErrorIs(t, set("", "num.partitions", "8"), controller.ErrInvalidConfig)
+	require.ErrorIs(t, set("", "num.partitions", "8"), controller.ErrInvalidRequest)
 	require.ErrorIs(t, set("", "log.retention.ms", "z"), controller.ErrInvalidConfig)
 	require.NoError(t, n.alter(t, controller.ConfigResource{Type: controller.ResourceBroker,
 		Name: "1", Changes: []controller.ConfigChange{

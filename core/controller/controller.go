@@ -146,6 +146,9 @@ func (c *Controller) formCluster(ctx context.Context) error {
 // Image returns the newest metadata that all watchers have seen.
 func (c *Controller) Image() *metadata.Image { return c.image.Load() }
 
+// Term returns the term of the node that leads the controllers.
+func (c *Controller) Term() uint64 { return c.node.Term() }
+
 // Done is closed when the controller has ended, by Close or a failure (Err). The process should
 // then end too.
 func (c *Controller) Done() <-chan struct{} { return c.node.Done() }

@@ -135,9 +135,6 @@ func (c *createTopics) handle(img *metadata.Image) ([]metadata.Record, any) {
 		records = append(records, made.records...)
 	}
 	if c.validateOnly {
-		for i := range replies {
-			replies[i].ID = uuid.Nil
-		}
 		return nil, replies
 	}
 	return records, replies
@@ -156,7 +153,12 @@ func planTopic(
 		return plannedTopic{}, refused
 	}
 	configs := internalConfigs(img, t.Name)
-	maps.Copy(configs, t.Configs)
+	for key, value := range t.Configs {
+		if def, ok := metadata.LookupTopicConfig(key); ok {
+			value = def.Normalize(value)
+		}
+		configs[key] = value
+	}
 	if err := metadata.ValidateTopicConfigs(configs); err != nil {
 		return plannedTopic{}, configError(err)
 	}
@@ -193,7 +195,7 @@ func checkNewName(img *metadata.Image, name string) *Error {
 		return &Error{Kind: ErrInvalidTopicName, Reason: reasonOf(err, ErrInvalidTopicName)}
 	}
 	if name == raft.LogPartition.Topic {
-		return refuse(ErrInvalidTopicName, "%q is kept for the metadata log", name)
+		return refuse(ErrInvalidRequest, "%q is kept for the metadata log", name)
 	}
 	if _, exists := img.Topic(name); exists {
 		return refuse(ErrTopicExists, "%q", name)
@@ -239,7 +241,8 @@ func checkPartitions(n, room int32) *Error {
 	case n < 1:
 		return refuse(ErrInvalidPartitions, "%d, it must be at least 1, or -1 for the default", n)
 	case n > room:
-		return refuse(ErrInvalidPartitions, "%d, a request can make %d at most", n, maxNewPartitions)
+		return refuse(ErrPolicyViolation, "%d partitions, a request can make %d at most", n,
+			maxNewPartitions)
 	}
 	return nil
 }
@@ -332,8 +335,11 @@ func defaultPartitions(img *metadata.Image, name string) int32 {
 // they wrote down.
 func defaultReplication(img *metadata.Image, name string) int16 {
 	setting := "default.replication.factor"
-	if name == metadata.ConsumerOffsets {
+	switch name {
+	case metadata.ConsumerOffsets:
 		setting = "offsets.topic.replication.factor"
+	case metadata.TransactionState:
+		setting = "transaction.state.log.replication.factor"
 	}
 	brokers := int64(len(img.Brokers()))
 	return int16(img.BrokerConfigInt(setting, max(1, min(defaultReplicas, brokers))))
@@ -348,15 +354,24 @@ func internalConfigs(img *metadata.Image, name string) map[string]string {
 	if name == metadata.ConsumerOffsets {
 		setting = "offsets.topic.segment.bytes"
 	}
-	return map[string]string{
+	configs := map[string]string{
 		"cleanup.policy":   "compact",
 		"compression.type": "producer",
 		"segment.bytes":    strconv.FormatInt(img.BrokerConfigInt(setting, 100<<20), 10),
 	}
+	if name == metadata.TransactionState {
+		configs["compression.type"] = "uncompressed"
+		configs["min.insync.replicas"] = strconv.FormatInt(
+			img.BrokerConfigInt("transaction.state.log.min.isr", 2), 10)
+	}
+	return configs
 }
 
 // configError turns an error of metadata's validation into one of this package.
 func configError(err error) *Error {
+	if errors.Is(err, metadata.ErrReadOnlyConfig) {
+		return refuse(ErrInvalidRequest, "%v", err)
+	}
 	var ce *metadata.ConfigError
 	if errors.As(err, &ce) {
 		return refuse(ErrInvalidConfig, "%s: %s", ce.Name, ce.Reason)

@@ -20,6 +20,11 @@ var (
 	ErrUnknownTopic             = errors.New("unknown topic")
 	ErrUnknownTopicID           = errors.New("unknown topic id")
 	ErrTopicDeletionDisabled    = errors.New("topic deletion is disabled")
+	ErrPolicyViolation          = errors.New("against the policy")
+	ErrElectionNotNeeded        = errors.New("election is not needed")
+	ErrNoReassignment           = errors.New("no reassignment is in progress")
+	ErrInvalidUpdateVersion     = errors.New("the feature's level cannot be changed so")
+	ErrUnknownBroker            = errors.New("broker is not registered")
 )
 
 // Errors of a whole call.
@@ -71,6 +76,11 @@ var kinds = map[string]error{
 	"unknownTopic":             ErrUnknownTopic,
 	"unknownTopicId":           ErrUnknownTopicID,
 	"topicDeletionDisabled":    ErrTopicDeletionDisabled,
+	"policyViolation":          ErrPolicyViolation,
+	"electionNotNeeded":        ErrElectionNotNeeded,
+	"noReassignment":           ErrNoReassignment,
+	"invalidUpdateVersion":     ErrInvalidUpdateVersion,
+	"unknownBroker":            ErrUnknownBroker,
 }
 
 // storedError is an *Error in a reply.

@@ -117,9 +117,7 @@ func replay(s state, index int64, e entry) (state, error) {
 			return s, err
 		}
 		for _, r := range records {
-			if b, ok := r.(*metadata.BrokerRecord); ok && b.Epoch == epochOfEntry {
-				b.Epoch = index
-			}
+			setEpoch(r, index)
 			if err := delta.Apply(r); err != nil {
 				return s, err
 			}
@@ -131,6 +129,20 @@ func replay(s state, index int64, e entry) (state, error) {
 		replies = append(make([]storedReply, 0, 2*maxReplies), replies[extra:]...)
 	}
 	return state{image: delta.Image(index), replies: replies}, nil
+}
+
+// setEpoch fills an epoch that is the index of the record's entry.
+func setEpoch(r metadata.Record, index int64) {
+	switch r := r.(type) {
+	case *metadata.BrokerRecord:
+		if r.Epoch == epochOfEntry {
+			r.Epoch = index
+		}
+	case *metadata.FeatureRecord:
+		if r.Epoch == epochOfEntry {
+			r.Epoch = index
+		}
+	}
 }
 
 // Snapshot implements raft.StateMachine.

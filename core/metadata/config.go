@@ -39,19 +39,54 @@ type ConfigDef struct {
 	ReadOnly       bool     // a broker setting that only a restart changes
 	Sensitive      bool     // never shown
 	Hidden         bool     // accepted, not listed
-	Applied        bool     // false: kept and shown, changes nothing yet
+	Inert          string   // why it is kept and shown but changes nothing; "" = it does
+	// Check finds what is wrong with a normalized value beyond all of the above; "" = nothing.
+	Check func(value string) string
 }
 
-// DisplayDoc returns Doc and, where the setting is not Applied, a sentence that says so.
+// DisplayDoc returns Doc and, where the setting changes nothing, why that is so.
 func (d *ConfigDef) DisplayDoc() string {
-	if d.Applied {
+	if d.Inert == "" {
 		return d.Doc
 	}
-	return d.Doc + " (Kept and shown; it changes nothing yet.)"
+	return d.Doc + " Kept and shown, but it changes nothing: " + d.Inert + "."
+}
+
+// Normalize returns a value as it is kept: without blanks around it or its elements, a number in
+// its shortest form, a boolean in small letters. What does not parse stays as it is.
+func (d *ConfigDef) Normalize(value string) string {
+	trimmed := strings.TrimSpace(value)
+	switch d.Type {
+	case Boolean:
+		return strings.ToLower(trimmed)
+	case Int, Short, Long:
+		if n, err := strconv.ParseInt(trimmed, 10, 64); err == nil {
+			return strconv.FormatInt(n, 10)
+		}
+		return trimmed
+	case Double, Class:
+		return trimmed
+	case List:
+		elements := strings.Split(trimmed, ",")
+		for i := range elements {
+			elements[i] = strings.TrimSpace(elements[i])
+		}
+		return strings.Join(elements, ",")
+	}
+	return value
 }
 
 // Validate checks a value's form and range. The error is a *ConfigError.
 func (d *ConfigDef) Validate(value string) error {
+	reason := d.fault(d.Normalize(value))
+	if reason == "" {
+		return nil
+	}
+	return &ConfigError{Name: d.Name, Reason: reason}
+}
+
+// fault returns what is wrong with a normalized value, or "".
+func (d *ConfigDef) fault(value string) string {
 	var reason string
 	switch d.Type {
 	case Boolean:
@@ -61,20 +96,33 @@ func (d *ConfigDef) Validate(value string) error {
 	case Int, Short, Long, Double:
 		reason = d.checkNumber(value)
 	case List:
-		for element := range strings.SplitSeq(value, ",") {
-			if e := strings.TrimSpace(element); d.Enum != nil && !slices.Contains(d.Enum, e) {
-				reason = fmt.Sprintf("%q is not one of %s", e, strings.Join(d.Enum, ", "))
-			}
-		}
+		reason = d.checkElements(value)
 	default:
 		if d.Enum != nil && !slices.Contains(d.Enum, value) {
 			reason = fmt.Sprintf("%q is not one of %s", value, strings.Join(d.Enum, ", "))
 		}
 	}
-	if reason != "" {
-		return &ConfigError{Name: d.Name, Reason: reason}
+	if reason == "" && d.Check != nil {
+		reason = d.Check(value)
 	}
-	return nil
+	return reason
+}
+
+// checkElements returns what is wrong with a list, or "". The empty list is none of its elements'
+// fault.
+func (d *ConfigDef) checkElements(value string) string {
+	if value == "" {
+		return ""
+	}
+	for element := range strings.SplitSeq(value, ",") {
+		switch {
+		case element == "":
+			return "a list has no empty elements"
+		case d.Enum != nil && !slices.Contains(d.Enum, element):
+			return fmt.Sprintf("%q is not one of %s", element, strings.Join(d.Enum, ", "))
+		}
+	}
+	return ""
 }
 
 // checkNumber returns what is wrong with a number, or "".
@@ -102,106 +150,4 @@ func (d *ConfigDef) checkNumber(value string) string {
 		return fmt.Sprintf("%s is more than %v", value, strconv.FormatFloat(d.Max, 'f', -1, 64))
 	}
 	return ""
-}
-
-// TopicConfigDefs returns the definitions of topic settings in name order, hidden ones included.
-func TopicConfigDefs() []*ConfigDef { return topicConfigs }
-
-// BrokerConfigDefs returns the definitions of broker settings in name order.
-func BrokerConfigDefs() []*ConfigDef { return brokerConfigs }
-
-// LookupTopicConfig returns the definition of a topic setting.
-func LookupTopicConfig(name string) (*ConfigDef, bool) { return lookup(topicConfigs, name) }
-
-// LookupBrokerConfig returns the definition of a broker setting.
-func LookupBrokerConfig(name string) (*ConfigDef, bool) { return lookup(brokerConfigs, name) }
-
-func lookup(defs []*ConfigDef, name string) (*ConfigDef, bool) {
-	at, ok := slices.BinarySearchFunc(defs, name, func(d *ConfigDef, name string) int {
-		return strings.Compare(d.Name, name)
-	})
-	if !ok {
-		return nil, false
-	}
-	return defs[at], true
-}
-
-// sorted orders definitions by name, for lookup.
-func sorted(defs []*ConfigDef) []*ConfigDef {
-	slices.SortFunc(defs, func(a, b *ConfigDef) int { return strings.Compare(a.Name, b.Name) })
-	return defs
-}
-
-// ValidateTopicConfig checks one setting of a topic. The error is a *ConfigError, also for a name
-// that is not known.
-func ValidateTopicConfig(name, value string) error {
-	def, ok := LookupTopicConfig(name)
-	if !ok {
-		return &ConfigError{Name: name, Reason: "no such topic config"}
-	}
-	if err := def.Validate(value); err != nil {
-		return err
-	}
-	if strings.HasPrefix(name, "remote.") && value == "true" {
-		return &ConfigError{Name: name, Reason: "tiered storage is not supported"}
-	}
-	return nil
-}
-
-// ValidateTopicConfigs checks all settings a topic would have, each and together. The first fault
-// in name order is returned.
-func ValidateTopicConfigs(configs map[string]string) error {
-	for _, name := range sortedKeys(configs) {
-		if err := ValidateTopicConfig(name, configs[name]); err != nil {
-			return err
-		}
-	}
-	least, most := configs["min.compaction.lag.ms"], configs["max.compaction.lag.ms"]
-	if least != "" && most != "" && number(least) > number(most) {
-		return &ConfigError{Name: "min.compaction.lag.ms",
-			Reason: fmt.Sprintf("%s is more than max.compaction.lag.ms %s", least, most)}
-	}
-	return nil
-}
-
-// ValidateBrokerConfig checks a dynamic setting of brokers. The error is a *ConfigError, also for a
-// name that is not known or that only a restart can change.
-func ValidateBrokerConfig(name, value string) error {
-	def, ok := LookupBrokerConfig(name)
-	if !ok {
-		return &ConfigError{Name: name, Reason: "no such broker config"}
-	}
-	if def.ReadOnly {
-		return &ConfigError{Name: name, Reason: "it cannot be changed while the broker runs"}
-	}
-	return def.Validate(value)
-}
-
-// ValidateStaticConfigs checks the settings a broker is started with.
-func ValidateStaticConfigs(configs map[string]string) error {
-	for _, name := range sortedKeys(configs) {
-		def, ok := LookupBrokerConfig(name)
-		if !ok {
-			return &ConfigError{Name: name, Reason: "no such broker config"}
-		}
-		if err := def.Validate(configs[name]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// number parses a validated whole number.
-func number(value string) int64 {
-	n, _ := strconv.ParseInt(value, 10, 64) // validated before it was stored
-	return n
 }

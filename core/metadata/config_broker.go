@@ -2,11 +2,13 @@ package metadata
 
 import "slices"
 
-// brokerConfigs are the broker settings that users and tests of Kafka rely on. Those that give a
-// topic setting its default take their range from it and can be changed while running; the others
-// are read at start.
-var brokerConfigs = sorted(slices.Concat(topicDefaults(), topicAdmin, logConfigs, groupConfigs,
-	transactionConfigs, replicaConfigs, networkConfigs))
+// brokerConfigs are the broker settings that users and tests of Kafka rely on. What can be changed
+// while the broker runs is what Kafka lets change; the others are read at start.
+//
+// Settings that this build could not honour without harm, such as those of TLS or of policies, are
+// not here and so refused: nobody shall believe in a protection that is not there.
+var brokerConfigs = sorted(slices.Concat(topicDefaults(), nodeConfigs, topicAdmin, logConfigs,
+	cleanerConfigs, groupConfigs, transactionConfigs, replicaConfigs, networkConfigs))
 
 // unitSynonyms are broker settings that say a topic setting in another unit: their factor to
 // milliseconds.
@@ -17,6 +19,24 @@ var unitSynonyms = map[string]int64{
 	"log.roll.jitter.hours": 3_600_000,
 }
 
+// brokerNull are broker settings without a default of their own, though their topic setting has
+// one.
+var brokerNull = map[string]bool{"log.flush.interval.ms": true}
+
+// brokerChecks are rules that Kafka has for the broker's form of a setting only.
+var brokerChecks = map[string]func(string) string{
+	"log.retention.ms":      unlimitedOrPositive,
+	"log.retention.minutes": unlimitedOrPositive,
+	"log.retention.hours":   unlimitedOrPositive,
+}
+
+func unlimitedOrPositive(value string) string {
+	if value == "0" {
+		return "it must be -1 (no limit) or at least 1"
+	}
+	return ""
+}
+
 // topicDefaults derives the broker settings that are synonyms of topic settings.
 func topicDefaults() []*ConfigDef {
 	var defs []*ConfigDef
@@ -24,8 +44,11 @@ func topicDefaults() []*ConfigDef {
 		for i, name := range t.BrokerSynonyms {
 			d := *t
 			d.Name, d.BrokerSynonyms = name, nil
+			if check := brokerChecks[name]; check != nil {
+				d.Check = check
+			}
 			d.Doc = "Default of the topic config " + t.Name + ". " + t.Doc
-			if i < len(t.BrokerSynonyms)-1 { // the last one carries the default
+			if i < len(t.BrokerSynonyms)-1 || brokerNull[name] { // the last one carries the default
 				d.Default, d.NoDefault = "", true
 			}
 			if factor := unitSynonyms[name]; factor != 0 {
@@ -50,131 +73,96 @@ func setting(name string, t ConfigType, def, doc string) *ConfigDef {
 	return d
 }
 
-// applied marks settings that this build acts on.
-func applied(defs ...*ConfigDef) []*ConfigDef {
+// atLeast bounds a setting from below.
+func (d *ConfigDef) atLeast(least float64) *ConfigDef {
+	d.Min, d.Max = least, topLong
+	return d
+}
+
+// within bounds a setting from both sides.
+func (d *ConfigDef) within(least, most float64) *ConfigDef {
+	d.Min, d.Max = least, most
+	return d
+}
+
+// dynamic marks a setting that can be changed while the broker runs.
+func (d *ConfigDef) dynamic() *ConfigDef {
+	d.ReadOnly = false
+	return d
+}
+
+// inert marks settings that change nothing, with the reason.
+func inert(reason string, defs ...*ConfigDef) []*ConfigDef {
 	for _, d := range defs {
-		d.Applied = true
+		d.Inert = reason
 	}
 	return defs
 }
 
-// Settings that say who a broker is. Their values in force come from its registration.
+// Why broker settings change nothing.
 const (
-	brokerIDConfig = "broker.id"
-	nodeIDConfig   = "node.id"
+	inertGoroutines = "goroutines come and go with the work"
+	inertNoAuth     = "access is not controlled yet"
+	inertQuorum     = "the quorum is this node"
 )
 
-var topicAdmin = slices.Concat(applied(
+// Settings that say who a broker is. Their values in force come from its registration.
+const (
+	brokerIDConfig            = "broker.id"
+	nodeIDConfig              = "node.id"
+	listenersConfig           = "listeners"
+	advertisedListenersConfig = "advertised.listeners"
+)
+
+var nodeConfigs = slices.Concat([]*ConfigDef{
+	setting(brokerIDConfig, Int, "-1", "This broker's id; node.id is its newer name."),
+	setting(nodeIDConfig, Int, "-1", "This node's id."),
+	setting("broker.rack", String, "-", "Where this broker stands."),
+	setting("log.dirs", List, "-", "Directory of the data."),
+	setting(listenersConfig, List, "PLAINTEXT://:9092", "Addresses listened on."),
+	setting(advertisedListenersConfig, List, "-", "Addresses told to clients."),
+}, inert("the daemon's own options say where the data is",
+	setting("log.dir", List, "/tmp/kafka-logs", "Directory of the data, for lack of log.dirs."),
+), inert("there is one listener, without encryption",
+	setting("listener.security.protocol.map", String,
+		"SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+		"Protocol of each listener."),
+	setting("inter.broker.listener.name", String, "-", "Listener that brokers use."),
+	setting("security.inter.broker.protocol", String, "PLAINTEXT", "Protocol that brokers use."),
+), inert("the node is both",
+	setting("process.roles", List, "", "Roles of this node."),
+), inert(inertQuorum,
+	setting("broker.session.timeout.ms", Int, "9000", "When a silent broker is fenced."),
+	setting("broker.heartbeat.interval.ms", Int, "2000", "Time between a broker's heartbeats."),
+	setting("initial.broker.registration.timeout.ms", Int, "60000",
+		"Longest wait of a starting broker for its registration."),
+), inert(inertGoroutines,
+	setting("background.threads", Int, "10", "Threads of background work.").atLeast(1).dynamic(),
+), inert(inertNoAuth,
+	refusing(setting("authorizer.class.name", String, "",
+		"Who decides access. Only none is supported.")),
+	setting("super.users", List, "", "Principals that may do everything."),
+	setting("allow.everyone.if.no.acl.found", Boolean, "false", "Access to what no rule speaks of."),
+))
+
+// refusing gives a setting the check that only its empty value passes.
+func refusing(d *ConfigDef) *ConfigDef {
+	d.Check = func(value string) string {
+		if value != "" {
+			return "it is not supported"
+		}
+		return ""
+	}
+	return d
+}
+
+var topicAdmin = slices.Concat([]*ConfigDef{
 	setting("auto.create.topics.enable", Boolean, "true",
 		"Make a topic when a client asks for one that is not there."),
 	setting("delete.topic.enable", Boolean, "true", "Allow topics to be deleted."),
-	setting("num.partitions", Int, "1", "Partitions of a topic made without a number."),
+	setting("num.partitions", Int, "1", "Partitions of a topic made without a number.").atLeast(1),
 	setting("default.replication.factor", Int, "-",
-		"Replicas of a topic made without a number; unset: one for each broker, up to 3."),
-	setting("broker.rack", String, "-", "Where this broker stands."),
-), []*ConfigDef{
-	setting(brokerIDConfig, Int, "-1", "This broker's id; node.id is its newer name."),
-	setting(nodeIDConfig, Int, "-1", "This node's id."),
-	setting("listeners", List, "PLAINTEXT://:9092", "Addresses listened on."),
-	setting("advertised.listeners", List, "-", "Addresses told to clients."),
-	setting("listener.security.protocol.map", List, "PLAINTEXT:PLAINTEXT",
-		"Protocol of each listener."),
-	setting("super.users", List, "", "Principals that may do everything."),
-	setting("authorizer.class.name", Class, "", "Who decides access."),
-	setting("allow.everyone.if.no.acl.found", Boolean, "false",
-		"Access to what no rule speaks of."),
-})
-
-var logConfigs = slices.Concat(applied(
-	setting("log.retention.check.interval.ms", Long, "300000", "Time between retention runs."),
-	setting("log.flush.offset.checkpoint.interval.ms", Int, "60000",
-		"Time between checkpoints of what is on the disk."),
-), []*ConfigDef{
-	setting("log.dirs", List, "-", "Directories of the data."),
-	setting("log.flush.start.offset.checkpoint.interval.ms", Int, "60000",
-		"Time between checkpoints of start offsets."),
-	setting("num.recovery.threads.per.data.dir", Int, "2", "Logs recovered at once."),
-	setting("log.cleaner.enable", Boolean, "true", "Compact topics that ask for it."),
-	setting("log.cleaner.threads", Int, "1", "Logs compacted at once."),
-	setting("log.cleaner.dedupe.buffer.size", Long, "134217728", "Memory of compaction."),
-	setting("log.cleaner.backoff.ms", Long, "15000", "Pause of an idle cleaner."),
-})
-
-var groupConfigs = slices.Concat(applied(
-	setting("group.initial.rebalance.delay.ms", Int, "3000",
-		"How long an empty group waits for more members."),
-	setting("group.min.session.timeout.ms", Int, "6000", "Least session timeout of a member."),
-	setting("group.max.session.timeout.ms", Int, "1800000", "Largest session timeout of a member."),
-	setting("group.max.size", Int, "2147483647", "Most members of a group."),
-	setting("offsets.topic.num.partitions", Int, "50", "Partitions of __consumer_offsets."),
-	setting("offsets.topic.replication.factor", Short, "-",
-		"Replicas of __consumer_offsets; unset: one for each broker, up to 3."),
-	setting("offsets.topic.segment.bytes", Int, "104857600", "segment.bytes of __consumer_offsets."),
-	setting("offset.metadata.max.bytes", Int, "4096", "Largest text kept with an offset."),
-	setting("offsets.retention.minutes", Int, "10080", "How long an empty group keeps offsets."),
-	setting("offsets.retention.check.interval.ms", Long, "600000", "Time between expiry runs."),
-	setting("offsets.commit.timeout.ms", Int, "5000", "Longest wait of an offset commit."),
-), []*ConfigDef{
-	setting("group.consumer.session.timeout.ms", Int, "45000", "Session timeout (KIP-848)."),
-	setting("group.consumer.min.session.timeout.ms", Int, "45000", "Least one (KIP-848)."),
-	setting("group.consumer.max.session.timeout.ms", Int, "60000", "Largest one (KIP-848)."),
-	setting("group.consumer.heartbeat.interval.ms", Int, "5000", "Heartbeat (KIP-848)."),
-	setting("group.consumer.min.heartbeat.interval.ms", Int, "5000", "Least one (KIP-848)."),
-	setting("group.consumer.max.heartbeat.interval.ms", Int, "15000", "Largest one (KIP-848)."),
-	setting("group.consumer.assignors", List, "uniform,range", "Assignors (KIP-848)."),
-	setting("group.consumer.migration.policy", String, "bidirectional",
-		"Moves between group protocols (KIP-848)."),
-})
-
-var transactionConfigs = slices.Concat(applied(
-	setting("producer.id.expiration.ms", Int, "86400000",
-		"How long an idle producer's state is kept."),
-), []*ConfigDef{
-	setting("transaction.max.timeout.ms", Int, "900000", "Largest transaction timeout."),
-	setting("transaction.state.log.num.partitions", Int, "50",
-		"Partitions of __transaction_state."),
-	setting("transaction.state.log.replication.factor", Short, "3",
-		"Replicas of __transaction_state."),
-	setting("transaction.state.log.min.isr", Int, "2", "min.insync.replicas of it."),
-	setting("transaction.state.log.segment.bytes", Int, "104857600", "segment.bytes of it."),
-	setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", Int, "10000",
-		"Time between scans for transactions past their timeout."),
-	setting("transaction.partition.verification.enable", Boolean, "true",
-		"Check that a partition was added to its transaction (KIP-890)."),
-	setting("transactional.id.expiration.ms", Int, "604800000",
-		"How long an idle transactional id is kept."),
-})
-
-var replicaConfigs = []*ConfigDef{
-	setting("replica.lag.time.max.ms", Long, "30000", "When a replica is out of sync."),
-	setting("replica.fetch.max.bytes", Int, "1048576", "Fetched at once for a partition."),
-	setting("replica.fetch.wait.max.ms", Int, "500", "Longest wait of a replica's fetch."),
-	setting("replica.fetch.min.bytes", Int, "1", "Least bytes of a replica's fetch."),
-	setting("replica.fetch.response.max.bytes", Int, "10485760", "Most bytes of it."),
-	setting("replica.high.watermark.checkpoint.interval.ms", Long, "5000",
-		"Time between checkpoints of high watermarks."),
-	setting("replica.selector.class", Class, "-", "Who picks the replica a client reads."),
-	setting("broker.session.timeout.ms", Int, "9000", "When a silent broker is fenced."),
-	setting("broker.heartbeat.interval.ms", Int, "2000", "Time between a broker's heartbeats."),
-	setting("auto.leader.rebalance.enable", Boolean, "true", "Give preferred leaders back."),
-	setting("leader.imbalance.check.interval.seconds", Long, "300", "Time between such checks."),
-	setting("controlled.shutdown.enable", Boolean, "true", "Move leaders before stopping."),
-}
-
-var networkConfigs = slices.Concat(applied(
-	setting("max.incremental.fetch.session.cache.slots", Int, "1000", "Fetch sessions kept."),
-), []*ConfigDef{
-	setting("socket.request.max.bytes", Int, "104857600", "Largest request accepted."),
-	setting("connections.max.idle.ms", Long, "600000", "When an idle connection is closed."),
-	setting("fetch.max.bytes", Int, "57671680", "Most bytes a fetch answers with."),
-	setting("max.connections", Int, "2147483647", "Most connections."),
-	setting("max.connections.per.ip", Int, "2147483647", "Most connections of an address."),
-	setting("num.network.threads", Int, "3", "Kafka's network threads; here the runtime's."),
-	setting("num.io.threads", Int, "8", "Kafka's request threads; here the runtime's."),
-	setting("queued.max.requests", Int, "500", "Requests waiting for a thread."),
-	setting("connections.max.reauth.ms", Long, "0", "When a client must log in again."),
-	setting("connection.failed.authentication.delay.ms", Int, "100", "Pause after a failed login."),
-	setting("sasl.enabled.mechanisms", List, "GSSAPI", "SASL mechanisms."),
-	setting("quota.window.num", Int, "11", "Samples of a quota."),
-	setting("quota.window.size.seconds", Int, "1", "Length of a sample."),
+		"Replicas of a topic made without a number; unset: one for each broker, up to 3.").atLeast(1),
+	setting("max.request.partition.size.limit", Int, "2000",
+		"Most partitions that one DescribeTopicPartitions answers with.").atLeast(1),
 })

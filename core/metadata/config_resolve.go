@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"maps"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,9 @@ const (
 	SourceClusterDefault ConfigSource = 3 // set on all brokers while they run
 	SourceStatic         ConfigSource = 4 // this broker was started with it
 	SourceDefault        ConfigSource = 5 // built in
+	SourceBrokerLogger   ConfigSource = 6 // the level of a logger
+	SourceClientMetrics  ConfigSource = 7 // set on a subscription to clients' metrics
+	SourceGroup          ConfigSource = 8 // set on a group
 )
 
 // ConfigSynonym is one place a value could come from.
@@ -100,34 +104,51 @@ func (i *Image) topicValue(configs map[string]string, def *ConfigDef) ConfigValu
 		found = append(found, ConfigSynonym{def.Name, value, SourceTopic})
 	}
 	for _, name := range def.BrokerSynonyms {
-		found = i.appendSet(found, i.nodeID, name, unitSynonyms[name])
+		found = i.appendSet(found, i.nodeID, name)
 	}
-	switch n := len(def.BrokerSynonyms); {
-	case def.NoDefault:
-	case n > 0:
+	// As in Kafka, a default in another unit is no synonym.
+	if n := len(def.BrokerSynonyms); n > 0 && !def.NoDefault &&
+		unitSynonyms[def.BrokerSynonyms[n-1]] == 0 && !brokerNull[def.BrokerSynonyms[n-1]] {
 		found = append(found, ConfigSynonym{def.BrokerSynonyms[n-1], def.Default, SourceDefault})
-	default:
-		found = append(found, ConfigSynonym{def.Name, def.Default, SourceDefault})
 	}
-	return valueOf(def, found)
+	if len(found) == 0 {
+		return ConfigValue{Def: def, Value: def.Default, Null: def.NoDefault, Source: SourceDefault}
+	}
+	value := valueOf(def, found)
+	value.Value = multiply(value.Value, unitSynonyms[found[0].Name])
+	return value
 }
 
 func (i *Image) brokerValue(id int32, def *ConfigDef) ConfigValue {
-	if def.Name == brokerIDConfig || def.Name == nodeIDConfig {
-		value := strconv.Itoa(int(id))
-		return valueOf(def, []ConfigSynonym{{def.Name, value, SourceStatic}})
+	if value, ok := i.identityValue(id, def.Name); ok {
+		found := []ConfigSynonym{{def.Name, value, SourceStatic}}
+		if !def.NoDefault && def.Name != nodeIDConfig {
+			found = append(found, ConfigSynonym{def.Name, def.Default, SourceDefault})
+		}
+		return valueOf(def, found)
 	}
-	found := i.appendSet(nil, id, def.Name, 0)
+	found := i.appendSet(nil, id, def.Name)
 	if !def.NoDefault {
 		found = append(found, ConfigSynonym{def.Name, def.Default, SourceDefault})
 	}
 	return valueOf(def, found)
 }
 
-// appendSet appends where a broker setting is set, times factor if that is not 0.
-func (i *Image) appendSet(
-	found []ConfigSynonym, broker int32, name string, factor int64,
-) []ConfigSynonym {
+// identityValue returns the settings that a broker's registration tells.
+func (i *Image) identityValue(id int32, name string) (string, bool) {
+	switch name {
+	case brokerIDConfig, nodeIDConfig:
+		return strconv.Itoa(int(id)), true
+	case listenersConfig, advertisedListenersConfig:
+		if b, ok := i.Broker(id); ok {
+			return "PLAINTEXT://" + net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port))), true
+		}
+	}
+	return "", false
+}
+
+// appendSet appends where a broker setting is set.
+func (i *Image) appendSet(found []ConfigSynonym, broker int32, name string) []ConfigSynonym {
 	sources := [...]struct {
 		values map[string]string
 		source ConfigSource
@@ -138,7 +159,7 @@ func (i *Image) appendSet(
 	}
 	for _, s := range sources {
 		if value, ok := s.values[name]; ok {
-			found = append(found, ConfigSynonym{name, multiply(value, factor), s.source})
+			found = append(found, ConfigSynonym{name, value, s.source})
 		}
 	}
 	return found

@@ -70,13 +70,14 @@ func TestValidateTopicConfig(t *testing.T) {
 		{"min.cleanable.dirty.ratio", "0.01"}, {"flush", "os"}, {"flush.messages", "1"},
 		{"remote.storage.enable", "false"}, {"internal.segment.bytes", "100"},
 		{"retention.ms", "9223372036854775807"}, {"compression.gzip.level", "-1"},
+		{"cleanup.policy", ""}, {"retention.ms", " +5 "}, {"preallocate", " TRUE"},
 	}
 	for _, c := range good {
 		require.NoError(t, metadata.ValidateTopicConfig(c[0], c[1]), c)
 	}
 	bad := [][3]string{
 		{"cleanup.policy", "compct", `config cleanup.policy: "compct" is not one of delete, compact`},
-		{"cleanup.policy", "", `config cleanup.policy: "" is not one of delete, compact`},
+		{"cleanup.policy", "compact,", `config cleanup.policy: a list has no empty elements`},
 		{"retention.ms", "-2", "config retention.ms: -2 is less than -1"},
 		{"retention.ms", "1d", `config retention.ms: "1d" is not a whole number of 64 bits`},
 		{"segment.bytes", "1000", "config segment.bytes: 1000 is less than 1048576"},
@@ -89,7 +90,8 @@ func TestValidateTopicConfig(t *testing.T) {
 		{"flush", "never", `config flush: "never" is not one of always, group, os`},
 		{"retention", "1", "config retention: no such topic config"},
 		{"remote.storage.enable", "true",
-			"config remote.storage.enable: tiered storage is not supported"},
+			"config remote.storage.enable: only false is supported"},
+		{"compression.gzip.level", "0", "config compression.gzip.level: 0 is no level"},
 	}
 	for _, c := range bad {
 		err := metadata.ValidateTopicConfig(c[0], c[1])
@@ -104,8 +106,7 @@ func TestValidateTopicConfig(t *testing.T) {
 func TestValidateBrokerConfig(t *testing.T) {
 	require.NoError(t, metadata.ValidateBrokerConfig("log.retention.ms", "1000"))
 	require.NoError(t, metadata.ValidateBrokerConfig("message.max.bytes", "2000000"))
-	require.EqualError(t, metadata.ValidateBrokerConfig("node.id", "3"),
-		"config node.id: it cannot be changed while the broker runs")
+	require.ErrorIs(t, metadata.ValidateBrokerConfig("node.id", "3"), metadata.ErrReadOnlyConfig)
 	require.ErrorIs(t, metadata.ValidateBrokerConfig("nope", "3"), metadata.ErrInvalidConfig)
 	require.NoError(t, metadata.ValidateStaticConfigs(map[string]string{"num.partitions": "3"}))
 	require.Error(t, metadata.ValidateStaticConfigs(map[string]string{"num.partitions": "x"}))
@@ -163,8 +164,7 @@ func TestTopicConfigSources(t *testing.T) {
 		{Name: "retention.ms", Value: "7", Source: metadata.SourceTopic},
 		{Name: "log.retention.ms", Value: "6", Source: metadata.SourceBroker},
 		{Name: "log.retention.ms", Value: "5", Source: metadata.SourceClusterDefault},
-		{Name: "log.retention.hours", Value: "7200000", Source: metadata.SourceStatic},
-		{Name: "log.retention.hours", Value: "604800000", Source: metadata.SourceDefault},
+		{Name: "log.retention.hours", Value: "2", Source: metadata.SourceStatic},
 	}, v.Synonyms)
 	topic, _ := img.Topic("a")
 	require.Equal(t, int64(7), img.TopicSettings(topic).RetentionMS)

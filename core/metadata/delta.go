@@ -15,7 +15,7 @@ type Delta struct {
 	next  Image
 	fresh map[uuid.UUID]bool // topics already copied
 	own   struct {           // parts of next that are not shared with the base any more
-		brokers, topics, configs bool
+		brokers, topics, configs, resources, features bool
 	}
 }
 
@@ -54,6 +54,12 @@ func (d *Delta) Apply(r Record) error {
 		setOrDelete(t.Configs, r.Key, r.Value)
 	case *BrokerConfigRecord:
 		d.applyBrokerConfig(r)
+	case *ResourceConfigRecord:
+		d.applyResourceConfig(r)
+	case *FeatureRecord:
+		d.applyFeature(r)
+	case *BrokerRemovedRecord:
+		return d.applyBrokerRemoved(r)
 	case *ProducerIDsRecord:
 		if r.Next < d.next.nextProducer {
 			return fmt.Errorf("producer ids go back from %d to %d: %w",
@@ -189,6 +195,54 @@ func (d *Delta) applyBrokerConfig(r *BrokerConfigRecord) {
 	if setOrDelete(configs, r.Key, r.Value); len(configs) == 0 {
 		delete(d.next.brokerConfigs, r.BrokerID)
 	}
+}
+
+func (d *Delta) applyResourceConfig(r *ResourceConfigRecord) {
+	if !d.own.resources {
+		all := make(map[Resource]map[string]string, len(d.next.resourceConfigs))
+		for resource, configs := range d.next.resourceConfigs {
+			all[resource] = maps.Clone(configs)
+		}
+		d.next.resourceConfigs = all
+		d.own.resources = true
+	}
+	resource := Resource{r.Kind, r.Name}
+	configs := d.next.resourceConfigs[resource]
+	if configs == nil {
+		configs = make(map[string]string)
+		d.next.resourceConfigs[resource] = configs
+	}
+	if setOrDelete(configs, r.Key, r.Value); len(configs) == 0 {
+		delete(d.next.resourceConfigs, resource)
+	}
+}
+
+func (d *Delta) applyFeature(r *FeatureRecord) {
+	if !d.own.features {
+		d.next.features = maps.Clone(d.next.features)
+		if d.next.features == nil {
+			d.next.features = make(map[string]FeatureLevel)
+		}
+		d.own.features = true
+	}
+	// Level 0 is kept, not deleted: without it the feature would fall back to its default.
+	d.next.features[r.Name] = r.Level
+	d.next.featuresEpoch = max(d.next.featuresEpoch, r.Epoch)
+}
+
+func (d *Delta) applyBrokerRemoved(r *BrokerRemovedRecord) error {
+	at, found := slices.BinarySearchFunc(d.next.brokers, r.ID, func(e Broker, id int32) int {
+		return cmp.Compare(e.ID, id)
+	})
+	if !found {
+		return fmt.Errorf("no broker has id %d: %w", r.ID, ErrBadRecord)
+	}
+	if !d.own.brokers {
+		d.next.brokers = slices.Clone(d.next.brokers)
+		d.own.brokers = true
+	}
+	d.next.brokers = slices.Delete(d.next.brokers, at, at+1)
+	return nil
 }
 
 func setOrDelete(m map[string]string, key string, value *string) {

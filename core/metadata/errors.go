@@ -14,6 +14,8 @@ var (
 	ErrBadRecord = errors.New("bad metadata record")
 	// ErrInvalidTopicName says that a topic name breaks the rules of ValidateTopicName.
 	ErrInvalidTopicName = errors.New("invalid topic name")
+	// ErrReadOnlyConfig says that a broker setting cannot be changed while the broker runs.
+	ErrReadOnlyConfig = errors.New("the config cannot be changed while the broker runs")
 	// ErrInvalidConfig is what every *ConfigError is.
 	ErrInvalidConfig = errors.New("invalid config")
 )

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 
@@ -54,15 +53,26 @@ type Image struct {
 	topics        []*Topic // by name
 	topicsByID    []*Topic // by id
 	brokerConfigs map[int32]map[string]string
-	nextProducer  int64
-	static        map[string]string
-	nodeID        int32
+	// resourceConfigs are the settings of groups and of subscriptions to clients' metrics.
+	resourceConfigs map[Resource]map[string]string
+	features        map[string]FeatureLevel
+	featuresEpoch   int64
+	nextProducer    int64
+	static          map[string]string
+	nodeID          int32
 }
 
 // NewImage returns an empty image as node nodeID sees it. static are the broker settings the node
 // was started with; they are local to the node and not part of the cluster's metadata.
 func NewImage(nodeID int32, static map[string]string) *Image {
-	return &Image{controllerID: NoLeader, nodeID: nodeID, static: maps.Clone(static)}
+	normal := make(map[string]string, len(static))
+	for name, value := range static {
+		if def, ok := LookupBrokerConfig(name); ok {
+			value = def.Normalize(value)
+		}
+		normal[name] = value
+	}
+	return &Image{controllerID: NoLeader, nodeID: nodeID, static: normal}
 }
 
 // ClusterID returns the cluster's id, "" before the cluster is formed.
@@ -125,6 +135,31 @@ func (i *Image) TopicByID(id uuid.UUID) (*Topic, bool) {
 // BrokerConfig returns the dynamic settings of a broker, or of all brokers for ClusterDefault. The
 // map may be nil.
 func (i *Image) BrokerConfig(id int32) map[string]string { return i.brokerConfigs[id] }
+
+// Resource names what is neither a topic nor a broker and has settings.
+type Resource struct {
+	Kind ResourceKind // ResourceGroup or ResourceClientMetrics
+	Name string
+}
+
+// ResourceConfig returns the settings that a group or a metrics subscription has of its own. The
+// map may be nil.
+func (i *Image) ResourceConfig(kind ResourceKind, name string) map[string]string {
+	return i.resourceConfigs[Resource{kind, name}]
+}
+
+// ConfiguredResources returns the names of the groups or metrics subscriptions that have settings
+// of their own, in order.
+func (i *Image) ConfiguredResources(kind ResourceKind) []string {
+	var names []string
+	for r := range i.resourceConfigs {
+		if r.Kind == kind {
+			names = append(names, r.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
 
 func compareName(t *Topic, name string) int { return strings.Compare(t.Name, name) }
 

@@ -155,11 +155,11 @@ func TestTopicNamesFollowKafkasRules(t *testing.T) {
 	require.False(t, metadata.IsInternalTopic("__mine"))
 }
 
-func TestDocSaysWhatIsNotApplied(t *testing.T) {
-	d, _ := metadata.LookupTopicConfig("preallocate")
-	require.Contains(t, d.DisplayDoc(), "changes nothing yet")
+func TestDocSaysWhatChangesNothing(t *testing.T) {
+	d, _ := metadata.LookupTopicConfig("local.retention.ms")
+	require.Contains(t, d.DisplayDoc(), "it changes nothing: tiered storage")
 	d, _ = metadata.LookupTopicConfig("retention.ms")
-	require.NotContains(t, d.DisplayDoc(), "changes nothing yet")
+	require.NotContains(t, d.DisplayDoc(), "changes nothing")
 	hidden := slices.ContainsFunc(metadata.NewImage(1, nil).DefaultTopicConfigs(nil),
 		func(v metadata.ConfigValue) bool { return v.Def.Name == "internal.segment.bytes" })
 	require.False(t, hidden)

@@ -58,30 +58,57 @@ type BrokerConfigRecord struct {
 	Value    *string `json:"value"` // nil removes
 }
 
+// ResourceConfigRecord sets one setting of a group or a metrics subscription, or removes it.
+type ResourceConfigRecord struct {
+	Kind  ResourceKind `json:"resource"`
+	Name  string       `json:"name"`
+	Key   string       `json:"key"`
+	Value *string      `json:"value"` // nil removes
+}
+
+// FeatureRecord finalizes a feature at a level, 0 takes it back.
+type FeatureRecord struct {
+	Name  string       `json:"name"`
+	Level FeatureLevel `json:"level"`
+	// Epoch is the index of the record's entry, by which readers see that features changed.
+	Epoch int64 `json:"epoch"`
+}
+
+// BrokerRemovedRecord removes a broker.
+type BrokerRemovedRecord struct {
+	ID int32 `json:"id"`
+}
+
 // ProducerIDsRecord moves the first producer id not yet given out.
 type ProducerIDsRecord struct {
 	Next int64 `json:"next"`
 }
 
-func (*ClusterRecord) kind() (string, int)      { return "cluster", 0 }
-func (*BrokerRecord) kind() (string, int)       { return "broker", 0 }
-func (*TopicRecord) kind() (string, int)        { return "topic", 0 }
-func (*TopicRemovedRecord) kind() (string, int) { return "topicRemoved", 0 }
-func (*PartitionRecord) kind() (string, int)    { return "partition", 0 }
-func (*TopicConfigRecord) kind() (string, int)  { return "topicConfig", 0 }
-func (*BrokerConfigRecord) kind() (string, int) { return "brokerConfig", 0 }
-func (*ProducerIDsRecord) kind() (string, int)  { return "producerIds", 0 }
+func (*ClusterRecord) kind() (string, int)        { return "cluster", 0 }
+func (*BrokerRecord) kind() (string, int)         { return "broker", 0 }
+func (*TopicRecord) kind() (string, int)          { return "topic", 0 }
+func (*TopicRemovedRecord) kind() (string, int)   { return "topicRemoved", 0 }
+func (*PartitionRecord) kind() (string, int)      { return "partition", 0 }
+func (*TopicConfigRecord) kind() (string, int)    { return "topicConfig", 0 }
+func (*BrokerConfigRecord) kind() (string, int)   { return "brokerConfig", 0 }
+func (*ProducerIDsRecord) kind() (string, int)    { return "producerIds", 0 }
+func (*ResourceConfigRecord) kind() (string, int) { return "resourceConfig", 0 }
+func (*FeatureRecord) kind() (string, int)        { return "feature", 0 }
+func (*BrokerRemovedRecord) kind() (string, int)  { return "brokerRemoved", 0 }
 
 // newRecord makes an empty record of a kind.
 var newRecord = map[string]func() Record{
-	"cluster":      func() Record { return &ClusterRecord{} },
-	"broker":       func() Record { return &BrokerRecord{} },
-	"topic":        func() Record { return &TopicRecord{} },
-	"topicRemoved": func() Record { return &TopicRemovedRecord{} },
-	"partition":    func() Record { return &PartitionRecord{} },
-	"topicConfig":  func() Record { return &TopicConfigRecord{} },
-	"brokerConfig": func() Record { return &BrokerConfigRecord{} },
-	"producerIds":  func() Record { return &ProducerIDsRecord{} },
+	"cluster":        func() Record { return &ClusterRecord{} },
+	"broker":         func() Record { return &BrokerRecord{} },
+	"topic":          func() Record { return &TopicRecord{} },
+	"topicRemoved":   func() Record { return &TopicRemovedRecord{} },
+	"partition":      func() Record { return &PartitionRecord{} },
+	"topicConfig":    func() Record { return &TopicConfigRecord{} },
+	"brokerConfig":   func() Record { return &BrokerConfigRecord{} },
+	"producerIds":    func() Record { return &ProducerIDsRecord{} },
+	"resourceConfig": func() Record { return &ResourceConfigRecord{} },
+	"feature":        func() Record { return &FeatureRecord{} },
+	"brokerRemoved":  func() Record { return &BrokerRemovedRecord{} },
 }
 
 // envelope is a record's stored form: JSON, so that a snapshot can be read by eye.
@@ -149,6 +176,18 @@ func (i *Image) Records() []Record {
 			value := t.Configs[key]
 			list = append(list, &TopicConfigRecord{t.ID, key, &value})
 		}
+	}
+	for _, kind := range []ResourceKind{ResourceClientMetrics, ResourceGroup} {
+		for _, name := range i.ConfiguredResources(kind) {
+			configs := i.ResourceConfig(kind, name)
+			for _, key := range slices.Sorted(maps.Keys(configs)) {
+				value := configs[key]
+				list = append(list, &ResourceConfigRecord{kind, name, key, &value})
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(i.features)) {
+		list = append(list, &FeatureRecord{name, i.features[name], i.featuresEpoch})
 	}
 	if i.nextProducer != 0 {
 		list = append(list, &ProducerIDsRecord{i.nextProducer})

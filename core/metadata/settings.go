@@ -10,19 +10,32 @@ import (
 type TopicSettings struct {
 	CleanupDelete        bool
 	CleanupCompact       bool
+	Compression          Compression
 	FileDeleteDelayMS    int64
 	Flush                string // FlushAlways, FlushGroup or FlushOS
+	FlushMessages        int64
+	FlushMS              int64
 	IndexIntervalBytes   int
 	LogAppendTime        bool
 	MaxMessageBytes      int
 	MinInsyncReplicas    int
+	Preallocate          bool
 	RetentionBytes       int64
 	RetentionMS          int64
 	SegmentBytes         int64
 	SegmentIndexBytes    int
+	SegmentJitterMS      int64
 	SegmentMS            int64
+	SkipVerification     bool // transaction.partition.verification.enable=false
 	TimestampAfterMaxMS  int64
 	TimestampBeforeMaxMS int64
+}
+
+// Compression is what batches are stored with.
+type Compression struct {
+	// Type is a codec, "uncompressed", or "producer" for that of each batch.
+	Type                           string
+	GzipLevel, Lz4Level, ZstdLevel int
 }
 
 // TopicSettings returns the settings in force of a topic.
@@ -34,19 +47,31 @@ func (i *Image) TopicSettings(t *Topic) TopicSettings {
 	long := func(name string) int64 { return number(get(name)) }
 	policies := splitList(get("cleanup.policy"))
 	s := TopicSettings{
-		CleanupDelete:        slices.Contains(policies, cleanupDelete),
-		CleanupCompact:       slices.Contains(policies, cleanupCompact),
-		FileDeleteDelayMS:    long("file.delete.delay.ms"),
-		Flush:                i.flush(t),
-		IndexIntervalBytes:   int(long("index.interval.bytes")),
-		LogAppendTime:        get("message.timestamp.type") == logAppendTime,
-		MaxMessageBytes:      int(long("max.message.bytes")),
-		MinInsyncReplicas:    int(long("min.insync.replicas")),
-		RetentionBytes:       long("retention.bytes"),
-		RetentionMS:          long("retention.ms"),
-		SegmentBytes:         long("segment.bytes"),
-		SegmentIndexBytes:    int(long("segment.index.bytes")),
-		SegmentMS:            long("segment.ms"),
+		CleanupDelete:  slices.Contains(policies, cleanupDelete),
+		CleanupCompact: slices.Contains(policies, cleanupCompact),
+		Compression: Compression{
+			Type:      get("compression.type"),
+			GzipLevel: int(long("compression.gzip.level")),
+			Lz4Level:  int(long("compression.lz4.level")),
+			ZstdLevel: int(long("compression.zstd.level")),
+		},
+		FileDeleteDelayMS:  long("file.delete.delay.ms"),
+		Flush:              i.flush(t),
+		FlushMessages:      long("flush.messages"),
+		FlushMS:            long("flush.ms"),
+		IndexIntervalBytes: int(long("index.interval.bytes")),
+		LogAppendTime:      get("message.timestamp.type") == logAppendTime,
+		MaxMessageBytes:    int(long("max.message.bytes")),
+		MinInsyncReplicas:  int(long("min.insync.replicas")),
+		Preallocate:        get("preallocate") == "true",
+		RetentionBytes:     max(long("retention.bytes"), -1),
+		RetentionMS:        long("retention.ms"),
+		SegmentBytes:       long("segment.bytes"),
+		SegmentIndexBytes:  int(long("segment.index.bytes")),
+		SegmentJitterMS:    long("segment.jitter.ms"),
+		SegmentMS:          long("segment.ms"),
+		SkipVerification: i.BrokerConfigValue(
+			"transaction.partition.verification.enable") == "false",
 		TimestampAfterMaxMS:  long("message.timestamp.after.max.ms"),
 		TimestampBeforeMaxMS: long("message.timestamp.before.max.ms"),
 	}

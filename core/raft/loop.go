@@ -153,6 +153,7 @@ func (n *Node) handleReady(rd etcdraft.Ready) error {
 
 func (n *Node) leaderChanged(s *etcdraft.SoftState) {
 	n.leader.Store(s.Lead)
+	n.term.Store(n.raw.BasicStatus().GetTerm())
 	n.log.Info("raft leader changed", "leader", s.Lead, "term", n.raw.BasicStatus().GetTerm())
 	leads := s.RaftState == etcdraft.StateLeader
 	if leads {

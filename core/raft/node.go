@@ -36,6 +36,7 @@ type Node struct {
 	wg        sync.WaitGroup
 	err       atomic.Pointer[error] // why the loop ended by itself
 	leader    atomic.Uint64         // node id, 0 = unknown
+	term      atomic.Uint64         // in which leader was found
 	applied   atomic.Uint64         // index
 
 	loop loopState
@@ -256,6 +257,9 @@ func (n *Node) Propose(ctx context.Context, command []byte) (uint64, error) {
 
 // Leader returns the id of the node that leads, 0 if none is known.
 func (n *Node) Leader() uint64 { return n.leader.Load() }
+
+// Term returns the term of the leader that Leader returns.
+func (n *Node) Term() uint64 { return n.term.Load() }
 
 // Applied returns the index of the last entry the state machine has.
 func (n *Node) Applied() uint64 { return n.applied.Load() }

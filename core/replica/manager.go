@@ -295,6 +295,7 @@ func logConfig(s metadata.TopicSettings) storage.Config {
 		LogAppendTime:        s.LogAppendTime,
 		TimestampBeforeMaxMS: s.TimestampBeforeMaxMS,
 		TimestampAfterMaxMS:  s.TimestampAfterMaxMS,
+		SkipVerification:     s.SkipVerification,
 	}
 }
 

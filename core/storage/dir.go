@@ -34,8 +34,8 @@ type DirOptions struct {
 	// Reserve is how many bytes of the disk appends leave free, for whatever else needs them to get
 	// out of there, above all the metadata log. 0: none.
 	Reserve int64
-	// ProducerIDExpiration is producer.id.expiration.ms, default 24 h.
-	ProducerIDExpiration time.Duration
+	// Settings at first, see Dir.Configure.
+	Settings DirSettings
 }
 
 func (o DirOptions) withDefaults() DirOptions {
@@ -54,9 +54,6 @@ func (o DirOptions) withDefaults() DirOptions {
 	if o.CheckpointInterval <= 0 {
 		o.CheckpointInterval = time.Minute
 	}
-	if o.ProducerIDExpiration <= 0 {
-		o.ProducerIDExpiration = 24 * time.Hour
-	}
 	return o
 }
 
@@ -67,6 +64,19 @@ func (o DirOptions) validate() error {
 	return nil
 }
 
+// DirSettings can change while the directory is open. Zero fields take their defaults.
+type DirSettings struct {
+	ProducerIDExpiration time.Duration // producer.id.expiration.ms, default 24 h
+}
+
+// Configure changes the settings for what comes next.
+func (d *Dir) Configure(s DirSettings) {
+	if s.ProducerIDExpiration <= 0 {
+		s.ProducerIDExpiration = 24 * time.Hour
+	}
+	d.settings.Store(&s)
+}
+
 // Dir is a data directory: many logs, one process. All methods are safe for concurrent use.
 type Dir struct {
 	opts     DirOptions
@@ -74,6 +84,8 @@ type Dir struct {
 	identity metaProperties
 	lock     io.Closer
 	wasClean bool // the last process closed it in order
+
+	settings atomic.Pointer[DirSettings] // never nil
 
 	// spare is what may be appended before the disk is asked for its free space again.
 	spare atomic.Int64

@@ -41,6 +41,7 @@ func newDir(opts DirOptions) *Dir {
 		checkpointToken: make(chan struct{}, 1),
 		flushWake:       make(chan struct{}, 1),
 	}
+	d.Configure(opts.Settings)
 	d.mu.logs = make(map[TopicPartition]*Log)
 	d.mu.busy = make(map[TopicPartition]chan struct{})
 	return d

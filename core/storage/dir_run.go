@@ -134,7 +134,7 @@ func (d *Dir) ApplyRetention() {
 		if l.Err() != nil {
 			continue
 		}
-		l.expireProducers(now, d.opts.ProducerIDExpiration.Milliseconds())
+		l.expireProducers(now, d.settings.Load().ProducerIDExpiration.Milliseconds())
 		n, err := l.deleteExpired(now)
 		if err != nil && !errors.Is(err, ErrClosed) {
 			d.logger.Warn("retention failed", "partition", l.tp, "error", err)
