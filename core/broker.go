@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/millstream-io/millstream/core/controller"
 	"github.com/millstream-io/millstream/core/group"
+	"github.com/millstream-io/millstream/core/metadata"
 	"github.com/millstream-io/millstream/core/replica"
 	"github.com/millstream-io/millstream/core/server"
 	"github.com/millstream-io/millstream/core/server/admin"
@@ -19,15 +21,22 @@ import (
 
 // Broker is a running node.
 type Broker struct {
-	opts Options
-	log  *slog.Logger
+	opts   Options
+	log    *slog.Logger
+	levels *logLevels
 
 	raftDir, dataDir *storage.Dir
 	controller       *controller.Controller
 	replicas         *replica.Manager
 	groups           *group.Coordinator
 	server           *server.Server
-	admin            *admin.Server
+	// configurable is server, once the follower may give it settings.
+	configurable atomic.Pointer[server.Server]
+	// latest is the newest metadata image that the follower has seen.
+	latest atomic.Pointer[metadata.Image]
+	// configuring keeps the settings of an older image from coming last.
+	configuring sync.Mutex
+	admin       *admin.Server
 
 	listener, pipe net.Listener
 	httpListener   net.Listener

@@ -60,6 +60,8 @@ func (f *follower) apply(image *metadata.Image) {
 			}
 		}
 	}
+	f.b.latest.Store(image)
+	f.b.applySettings()
 	f.b.groups.UpdateLeadership(partitions, leading)
 	f.findDeleted(image)
 }

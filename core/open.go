@@ -34,7 +34,9 @@ func Open(ctx context.Context, opts Options) (*Broker, error) {
 	if err := opts.validate(); err != nil {
 		return nil, fmt.Errorf("open broker: %w", err)
 	}
-	b := &Broker{opts: opts, log: opts.Logger, failed: make(chan struct{})}
+	levels := newLogLevels(opts.Logger.Handler())
+	b := &Broker{opts: opts, levels: levels, log: levels.logger(loggerBroker),
+		failed: make(chan struct{})}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	b.stop = stop
 	if err := b.open(ctx, run); err != nil {
@@ -94,18 +96,19 @@ func (b *Broker) openDirs(ctx, run context.Context) error {
 	}
 	var err error
 	b.dataDir, err = storage.OpenDir(ctx, storage.DirOptions{
-		FS: b.opts.FS, Path: data, NodeID: b.opts.NodeID, Logger: b.log, Now: b.opts.Now,
-		Reserve:              reservedSpace,
-		RetentionInterval:    millis("log.retention.check.interval.ms", 5*time.Minute),
-		CheckpointInterval:   millis("log.flush.offset.checkpoint.interval.ms", time.Minute),
-		ProducerIDExpiration: millis("producer.id.expiration.ms", 24*time.Hour),
+		FS: b.opts.FS, Path: data, NodeID: b.opts.NodeID, Now: b.opts.Now,
+		Logger:             b.levels.logger(loggerStorage),
+		Reserve:            reservedSpace,
+		RetentionInterval:  millis("log.retention.check.interval.ms", 5*time.Minute),
+		CheckpointInterval: millis("log.flush.offset.checkpoint.interval.ms", time.Minute),
+		Settings:           settings{static}.dir(),
 	})
 	if err != nil {
 		return err
 	}
 	b.raftDir, err = storage.OpenDir(ctx, storage.DirOptions{
 		FS: b.opts.FS, Path: b.raftPath(), NodeID: b.opts.NodeID,
-		ClusterID: b.dataDir.ClusterID(), Logger: b.log, Now: b.opts.Now,
+		ClusterID: b.dataDir.ClusterID(), Logger: b.levels.logger(loggerStorage), Now: b.opts.Now,
 	})
 	if err != nil {
 		return err
@@ -164,7 +167,7 @@ func (b *Broker) openController(ctx context.Context) error {
 			FS: b.opts.FS, Dir: b.quorumPath(), Log: log, Now: b.opts.Now,
 		},
 		NodeID: b.opts.NodeID, ClusterID: b.dataDir.ClusterID(), Config: b.opts.Config,
-		Logger: b.log,
+		Logger: b.levels.logger(loggerController),
 	})
 	if err != nil {
 		return err
@@ -224,7 +227,7 @@ func (b *Broker) register(ctx context.Context) error {
 func (b *Broker) openReplicas(ctx context.Context) error {
 	var err error
 	b.replicas, err = replica.New(replica.Options{
-		Dir: b.dataDir, NodeID: b.opts.NodeID, Logger: b.log,
+		Dir: b.dataDir, NodeID: b.opts.NodeID, Logger: b.levels.logger(loggerReplica),
 	})
 	if err != nil {
 		return err
@@ -235,7 +238,7 @@ func (b *Broker) openReplicas(ctx context.Context) error {
 	}
 	b.groups, err = group.New(group.Options{
 		Log:                   &internalLog{b.replicas, group.TopicName},
-		Logger:                b.log,
+		Logger:                b.levels.logger(loggerGroup),
 		Now:                   b.opts.Now,
 		MinSessionTimeout:     millis("group.min.session.timeout.ms"),
 		MaxSessionTimeout:     millis("group.max.session.timeout.ms"),
@@ -267,27 +270,20 @@ func orNever(d time.Duration) time.Duration {
 }
 
 func (b *Broker) openServer() error {
-	var err error
 	data := b.dataPath()
-	limits := b.opts.Limits
-	if limits.FetchSessions == 0 {
-		limits.FetchSessions = b.fetchSessions()
-	}
-	b.server, err = server.New(server.Options{
+	srv, err := server.New(server.Options{
 		NodeID: b.opts.NodeID, Controller: b.controller, Replicas: b.replicas, Groups: b.groups,
-		Dir: b.dataDir, DirPath: data, Limits: limits, Logger: b.log,
+		Dir: b.dataDir, DirPath: data, Logger: b.levels.logger(loggerServer), LogLevels: b.levels,
+		Limits:    settings{b.controller.Image()}.limits(b.opts.Limits),
 		FreeBytes: func() (uint64, error) { return b.opts.FS.Free(data) },
 	})
-	return err
-}
-
-// fetchSessions is the number of fetch sessions as server.Limits takes it: negative for none.
-func (b *Broker) fetchSessions() int {
-	const name = "max.incremental.fetch.session.cache.slots"
-	if n := int(b.controller.Image().BrokerConfigInt(name, 0)); n > 0 {
-		return n
+	if err != nil {
+		return err
 	}
-	return -1
+	b.server = srv
+	b.configurable.Store(srv)
+	b.applySettings()
+	return nil
 }
 
 // serve accepts clients until the broker closes.

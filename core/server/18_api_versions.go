@@ -7,23 +7,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/millstream-io/millstream/core/metadata"
 	"github.com/millstream-io/millstream/core/protocol"
 )
 
 // ApiVersions (key 18), versions 0 to 4.
 //
 //   - Lists what is really served, except that Produce and JoinGroup start at 0 (handlers.go).
-//   - A version above 4 is answered in version 0 with error 35 and the range of this key alone,
-//     and the connection stays open (KIP-511).
+//   - A version above 4 is answered in version 0 with error 35 and the range of this key alone, and
+//     the connection stays open (KIP-511).
 //   - The client's software name and version must look like ones (KIP-511).
-//   - Features: only metadata.version is there. transaction.version is not finalized, so that no
-//     client begins transactions of version 2 (KIP-890), which are not served; group.version is
-//     not, since the group protocol of KIP-848 is not.
+//   - Features with the levels that UpdateFeatures gave them; a feature at level 0 is not listed.
+//     The epoch rises with each change, by which clients see it (KIP-584).
 //
 // Known gap: version 5 (KIP-1242) is not served.
-
-// metadataVersion is the feature level of Kafka 4.3, which clients only display.
-const metadataVersion = 30
 
 // softwareName is what KIP-511 allows as a client's software name and version.
 var softwareName = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?$`)
@@ -39,15 +36,28 @@ func (s *Server) apiVersions(_ context.Context, r *request) (kmsg.Response, erro
 	for i := range s.table.rows {
 		resp.ApiKeys = append(resp.ApiKeys, apiVersion(&s.table.rows[i]))
 	}
-	feature := kmsg.NewApiVersionsResponseSupportedFeature()
-	feature.Name, feature.MinVersion, feature.MaxVersion = "metadata.version", 7, metadataVersion
-	resp.SupportedFeatures = append(resp.SupportedFeatures, feature)
-	final := kmsg.NewApiVersionsResponseFinalizedFeature()
-	final.Name = "metadata.version"
-	final.MinVersionLevel, final.MaxVersionLevel = metadataVersion, metadataVersion
-	resp.FinalizedFeatures = append(resp.FinalizedFeatures, final)
-	resp.FinalizedFeaturesEpoch = 0
+	s.addFeatures(resp, r.version)
 	return resp, nil
+}
+
+// addFeatures tells the features that this build knows, and the levels that the cluster agreed on.
+func (s *Server) addFeatures(resp *kmsg.ApiVersionsResponse, version int16) {
+	image := s.image()
+	for _, def := range metadata.FeatureDefs() {
+		// Clients before version 4 take a least level of 0 for a fault (KAFKA-17011).
+		if def.Max > 0 && (version >= 4 || def.Min > 0) {
+			feature := kmsg.NewApiVersionsResponseSupportedFeature()
+			feature.Name = def.Name
+			feature.MinVersion, feature.MaxVersion = int16(def.Min), int16(def.Max)
+			resp.SupportedFeatures = append(resp.SupportedFeatures, feature)
+		}
+		if level := int16(image.FeatureLevel(def.Name)); level > 0 {
+			final := kmsg.NewApiVersionsResponseFinalizedFeature()
+			final.Name, final.MinVersionLevel, final.MaxVersionLevel = def.Name, level, level
+			resp.FinalizedFeatures = append(resp.FinalizedFeatures, final)
+		}
+	}
+	resp.FinalizedFeaturesEpoch = image.FeaturesEpoch()
 }
 
 func apiVersion(h *handler) kmsg.ApiVersionsResponseApiKey {

@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -11,6 +13,7 @@ import (
 //
 //   - Moves the start of the log; -1 is the high watermark, beyond it OFFSET_OUT_OF_RANGE, below
 //     the start nothing changes and that is fine.
+//   - A topic that is only compacted is POLICY_VIOLATION: its records go by their keys.
 
 func (s *Server) deleteRecords(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.message.(*kmsg.DeleteRecordsRequest)
@@ -38,9 +41,16 @@ func (s *Server) deleteRecords(_ context.Context, r *request) (kmsg.Response, er
 
 // deleteBefore moves the start of a partition and returns where it is.
 func (s *Server) deleteBefore(topic string, index int32, offset int64) (int64, error) {
-	p, err := s.partition([]byte(topic), uuid.Nil, false, index)
+	p, err := s.lookup(topic, uuid.Nil, false, index)
 	if err != nil {
 		return -1, err
+	}
+	image := s.image()
+	if t, ok := image.Topic(topic); ok {
+		settings := image.TopicSettings(t)
+		if settings.CleanupCompact && !settings.CleanupDelete {
+			return -1, fmt.Errorf("the topic is compacted: %w", kerr.PolicyViolation)
+		}
 	}
 	if offset == -1 {
 		offset = p.HighWatermark()

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -16,8 +17,8 @@ import (
 //   - Topics, this broker, and the default of all brokers (name ""); every setting with its type,
 //     source, synonyms and documentation. Names null is all of them; unknown names are left out.
 //   - Sensitive values are null.
-//
-// Known gaps: broker loggers (type 8), client metrics (16) and groups (32) have no settings.
+//   - Loggers of this broker (type 8), metrics subscriptions (16) and groups (32), which need not
+//     exist.
 
 func (s *Server) describeConfigs(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.message.(*kmsg.DescribeConfigsRequest)
@@ -33,7 +34,7 @@ func (s *Server) describeConfigs(_ context.Context, r *request) (kmsg.Response, 
 		}
 		for j := range values {
 			v := &values[j]
-			if in.ConfigNames != nil && !slices.Contains(in.ConfigNames, v.Def.Name) {
+			if len(in.ConfigNames) > 0 && !slices.Contains(in.ConfigNames, v.Def.Name) {
 				continue
 			}
 			out.Configs = append(out.Configs, describedConfig(v, req))
@@ -67,10 +68,32 @@ func (s *Server) configValues(
 				"the settings of broker " + name + " are known to that broker only; this one is " +
 					strconv.Itoa(int(s.nodeID))
 		}
-		return image.BrokerConfigs(s.nodeID), 0, ""
+		return s.brokerConfigs(image), 0, ""
+	case resourceBrokerLogger:
+		if err := s.isThisBroker(name); err != nil {
+			return nil, errorCode(err), err.Error()
+		}
+		return s.loggerConfigs(), 0, ""
+	case resourceMetrics, resourceGroup:
+		if name == "" {
+			return nil, kerr.InvalidRequest.Code, "the resource has no name"
+		}
+		return image.ResourceConfigs(metadata.ResourceKind(kind), name), 0, ""
 	}
-	return nil, kerr.InvalidRequest.Code,
-		"only topics (2) and brokers (4) have settings here"
+	return nil, kerr.InvalidRequest.Code, fmt.Sprintf("resources of type %d have no settings", kind)
+}
+
+// brokerConfigs returns this broker's settings, with what only the server knows.
+func (s *Server) brokerConfigs(image *metadata.Image) []metadata.ConfigValue {
+	values := image.BrokerConfigs(s.nodeID)
+	for i := range values {
+		if v := &values[i]; v.Def.Name == "log.dirs" {
+			v.Value, v.Null, v.Source = s.opts.DirPath, false, metadata.SourceStatic
+			v.Synonyms = []metadata.ConfigSynonym{
+				{Name: v.Def.Name, Value: v.Value, Source: v.Source}}
+		}
+	}
+	return values
 }
 
 // describedConfig encodes one setting.

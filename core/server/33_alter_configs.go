@@ -11,6 +11,7 @@ import (
 // AlterConfigs (key 33), versions 0 to 2: the legacy call that replaces everything.
 //
 //   - Settings that the request does not name go back to their defaults.
+//   - Levels of loggers (type 8) cannot be replaced.
 
 func (s *Server) alterConfigs(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.message.(*kmsg.AlterConfigsRequest)
@@ -22,9 +23,6 @@ func (s *Server) alterConfigs(ctx context.Context, r *request) (kmsg.Response, e
 			Type: controller.ResourceType(in.ResourceType), Name: in.ResourceName, Replace: true,
 		}
 		for j := range in.Configs {
-			if in.Configs[j].Value == nil {
-				continue // no value is the default, as for a setting that is not named
-			}
 			resource.Changes = append(resource.Changes, controller.ConfigChange{
 				Key: in.Configs[j].Name, Op: controller.OpSet, Value: in.Configs[j].Value,
 			})

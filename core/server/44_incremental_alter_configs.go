@@ -10,20 +10,26 @@ import (
 
 // IncrementalAlterConfigs (key 44), versions 0 and 1.
 //
-//   - SET, DELETE, APPEND and SUBTRACT on topics, one broker, and the default of all brokers.
+//   - SET, DELETE, APPEND and SUBTRACT on topics, one broker, the default of all brokers, groups
+//     and metrics subscriptions; SET and DELETE on the loggers of this broker, which forget their
+//     levels when it ends.
 //   - A resource changes as a whole or not at all; a setting or a resource named twice is
 //     INVALID_REQUEST.
-//
-// Known gap: broker loggers, client metrics and groups are refused.
+//   - To delete what was never there is fine, whatever its name.
 
 func (s *Server) incrementalAlterConfigs(
 	ctx context.Context, r *request,
 ) (kmsg.Response, error) {
 	req := r.message.(*kmsg.IncrementalAlterConfigsRequest)
 	resp := response[*kmsg.IncrementalAlterConfigsResponse](r)
-	resources := make([]controller.ConfigResource, 0, len(req.Resources))
+	var resources []controller.ConfigResource
+	errs := make([]error, len(req.Resources))
 	for i := range req.Resources {
 		in := &req.Resources[i]
+		if in.ResourceType == resourceBrokerLogger {
+			errs[i] = s.alterLoggers(req, i)
+			continue
+		}
 		resource := controller.ConfigResource{
 			Type: controller.ResourceType(in.ResourceType), Name: in.ResourceName,
 		}
@@ -35,8 +41,11 @@ func (s *Server) incrementalAlterConfigs(
 		}
 		resources = append(resources, resource)
 	}
-	errs := s.alter(ctx, resources, req.ValidateOnly)
+	others := s.alter(ctx, resources, req.ValidateOnly)
 	for i := range req.Resources {
+		if req.Resources[i].ResourceType != resourceBrokerLogger {
+			errs[i], others = others[0], others[1:]
+		}
 		out := kmsg.NewIncrementalAlterConfigsResponseResource()
 		out.ResourceType = req.Resources[i].ResourceType
 		out.ResourceName = req.Resources[i].ResourceName
@@ -50,6 +59,9 @@ func (s *Server) incrementalAlterConfigs(
 func (s *Server) alter(
 	ctx context.Context, resources []controller.ConfigResource, validateOnly bool,
 ) []error {
+	if len(resources) == 0 {
+		return nil
+	}
 	errs, err := s.opts.Controller.AlterConfigs(ctx, resources, validateOnly)
 	if err != nil {
 		errs = make([]error, len(resources))

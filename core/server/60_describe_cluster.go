@@ -13,8 +13,16 @@ import (
 //     controllers have no listener of their own.
 //   - No broker is fenced (version 2, KIP-1073): a broker that is not there is not listed.
 
-// endpointBrokers is the endpoint type of brokers.
-const endpointBrokers = 1
+// Endpoint types.
+const (
+	endpointBrokers     = 1
+	endpointControllers = 2
+)
+
+// clusterOperations are the operations that everybody may do on the cluster while access is not
+// controlled, as a bit field (KIP-430): create, alter, describe, cluster action, describe and alter
+// configs, idempotent write.
+const clusterOperations = 1<<5 | 1<<7 | 1<<8 | 1<<9 | 1<<10 | 1<<11 | 1<<12
 
 func (s *Server) describeCluster(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.message.(*kmsg.DescribeClusterRequest)
@@ -23,8 +31,14 @@ func (s *Server) describeCluster(_ context.Context, r *request) (kmsg.Response, 
 	if r.version >= 1 && req.EndpointType != endpointBrokers {
 		message := "only brokers (endpoint type 1) can be described here"
 		resp.ErrorCode, resp.ErrorMessage = kerr.UnsupportedEndpointType.Code, &message
-		resp.EndpointType = req.EndpointType
+		if req.EndpointType == endpointControllers {
+			resp.ErrorCode = kerr.MismatchedEndpointType.Code
+		}
+		resp.ControllerID = -1
 		return resp, nil
+	}
+	if req.IncludeClusterAuthorizedOperations {
+		resp.ClusterAuthorizedOperations = clusterOperations
 	}
 	image := s.image()
 	resp.ClusterID, resp.ControllerID = image.ClusterID(), s.nodeID

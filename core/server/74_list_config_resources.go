@@ -2,16 +2,19 @@ package server
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/millstream-io/millstream/core/metadata"
 )
 
 // ListConfigResources (key 74), versions 0 and 1 (KIP-1142).
 //
-//   - Version 0 lists client metrics only, of which there are none. Version 1 lists topics and
-//     brokers; no type asked for is all of them. Loggers and groups have no settings here.
+//   - Version 0 lists metrics subscriptions only. Version 1 lists what is asked for, no type is
+//     all: topics, brokers, loggers, and the metrics subscriptions and groups that have settings.
 
 // Resource types of configs.
 const (
@@ -25,35 +28,47 @@ const (
 func (s *Server) listConfigResources(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.message.(*kmsg.ListConfigResourcesRequest)
 	resp := response[*kmsg.ListConfigResourcesResponse](r)
-	if r.version == 0 {
-		return resp, nil
+	types := slices.Clone(req.ResourceTypes)
+	switch {
+	case r.version == 0:
+		types = []int8{resourceMetrics}
+	case len(types) == 0:
+		types = []int8{resourceTopic, resourceBroker, resourceBrokerLogger, resourceMetrics,
+			resourceGroup}
 	}
-	types := req.ResourceTypes
-	if len(types) == 0 {
-		types = []int8{resourceTopic, resourceBroker}
-	}
+	slices.Sort(types)
 	image := s.image()
-	add := func(kind int8, name string) {
-		resource := kmsg.NewListConfigResourcesResponseConfigResource()
-		resource.Type, resource.Name = kind, name
-		resp.ConfigResources = append(resp.ConfigResources, resource)
-	}
-	for _, kind := range types {
-		switch kind {
-		case resourceTopic:
-			for t := range image.Topics() {
-				add(kind, t.Name)
-			}
-		case resourceBroker:
-			for _, b := range image.Brokers() {
-				add(kind, strconv.Itoa(int(b.ID)))
-			}
-		case resourceBrokerLogger, resourceMetrics, resourceGroup:
-		default:
+	for _, kind := range slices.Compact(types) {
+		names, ok := configuredNames(image, kind)
+		if !ok {
 			resp.ConfigResources = nil
 			resp.ErrorCode = kerr.UnsupportedVersion.Code
 			return resp, nil
 		}
+		for _, name := range names {
+			resource := kmsg.NewListConfigResourcesResponseConfigResource()
+			resource.Type, resource.Name = kind, name
+			resp.ConfigResources = append(resp.ConfigResources, resource)
+		}
 	}
 	return resp, nil
+}
+
+// configuredNames returns the resources of a kind; false for a kind that is not known.
+func configuredNames(image *metadata.Image, kind int8) (names []string, known bool) {
+	switch kind {
+	case resourceTopic:
+		for t := range image.Topics() {
+			names = append(names, t.Name)
+		}
+	case resourceBroker, resourceBrokerLogger:
+		for _, b := range image.Brokers() {
+			names = append(names, strconv.Itoa(int(b.ID)))
+		}
+	case resourceMetrics, resourceGroup:
+		names = image.ConfiguredResources(metadata.ResourceKind(kind))
+	default:
+		return nil, false
+	}
+	return names, true
 }

@@ -13,10 +13,16 @@ import (
 // DescribeTopicPartitions (key 75), version 0 (KIP-966).
 //
 //   - Topics come in the order of their names, unknown ones included; none asked for is all.
-//   - At most response-partition-limit partitions; the cursor says where to go on.
+//   - At most response-partition-limit partitions, at least one; the cursor says where to go on.
+//     One outside of the topics asked for is INVALID_REQUEST for all of them.
 
-// maxDescribedPartitions bounds one answer, as Kafka's max.request.partition.size.limit does.
-const maxDescribedPartitions = 2000
+// defaultDescribedPartitions bounds one answer where max.request.partition.size.limit is not set.
+const defaultDescribedPartitions = 2000
+
+// topicOperations are the operations that everybody may do on a topic while access is not
+// controlled, as a bit field (KIP-430): read, write, create, delete, alter, describe,
+// describe and alter configs.
+const topicOperations = 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<8 | 1<<10 | 1<<11
 
 func (s *Server) describeTopicPartitions(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.message.(*kmsg.DescribeTopicPartitionsRequest)
@@ -33,10 +39,16 @@ func (s *Server) describeTopicPartitions(_ context.Context, r *request) (kmsg.Re
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	left := maxDescribedPartitions
-	if n := int(req.ResponsePartitionLimit); n > 0 {
-		left = min(left, n)
+	if !validCursor(req.Cursor, names, len(req.Topics) > 0) {
+		for _, name := range names {
+			topic := kmsg.NewDescribeTopicPartitionsResponseTopic()
+			topic.Topic, topic.ErrorCode = &name, kerr.InvalidRequest.Code
+			resp.Topics = append(resp.Topics, topic)
+		}
+		return resp, nil
 	}
+	left := max(1, min(int(req.ResponsePartitionLimit), int(image.BrokerConfigInt(
+		"max.request.partition.size.limit", defaultDescribedPartitions))))
 	for _, name := range names {
 		first := int32(0)
 		if c := req.Cursor; c != nil {
@@ -67,6 +79,14 @@ func (s *Server) describeTopicPartitions(_ context.Context, r *request) (kmsg.Re
 	return resp, nil
 }
 
+// validCursor tells whether a page can begin there: among the topics that are asked for, if any
+// are; else at any topic, since the one that was next may have been deleted meanwhile.
+func validCursor(
+	c *kmsg.DescribeTopicPartitionsRequestCursor, names []string, asked bool,
+) bool {
+	return c == nil || c.Partition >= 0 && (!asked || slices.Contains(names, c.Topic))
+}
+
 func cursorAt(topic string, partition int32) *kmsg.DescribeTopicPartitionsResponseNextCursor {
 	c := kmsg.NewDescribeTopicPartitionsResponseNextCursor()
 	c.Topic, c.Partition = topic, partition
@@ -76,7 +96,7 @@ func cursorAt(topic string, partition int32) *kmsg.DescribeTopicPartitionsRespon
 // describedTopic answers for a topic without its partitions; t is nil when it is unknown.
 func describedTopic(name string, t *metadata.Topic) kmsg.DescribeTopicPartitionsResponseTopic {
 	topic := kmsg.NewDescribeTopicPartitionsResponseTopic()
-	topic.Topic = &name
+	topic.Topic, topic.AuthorizedOperations = &name, topicOperations
 	switch {
 	case t != nil:
 		topic.TopicID, topic.IsInternal = [16]byte(t.ID), t.Internal

@@ -84,7 +84,7 @@ func TestDescribeConfigs(t *testing.T) {
 	require.Equal(t, int16(17), describe(w, topicResource, "a/b").ErrorCode)
 	require.Equal(t, int16(42), describe(w, brokerResource, "2").ErrorCode)
 	require.Equal(t, int16(42), describe(w, brokerResource, "x").ErrorCode)
-	require.Equal(t, int16(42), describe(w, kmsg.ConfigResourceType(32), "g").ErrorCode)
+	require.Equal(t, int16(42), describe(w, kmsg.ConfigResourceType(64), "g").ErrorCode)
 	v, source := value(w, brokerResource, "1", "num.partitions")
 	require.Equal(t, "3", v)
 	require.Equal(t, int8(kmsg.ConfigSourceStaticBrokerConfig), source)
@@ -141,7 +141,7 @@ func TestIncrementalAlterConfigs(t *testing.T) {
 		{topicResource, "nope", "retention.ms", set, "1", false, 3, "", 0},
 		{brokerResource, "", "log.retention.ms", set, "9000", false, 0, "9000", 3},
 		{brokerResource, "1", "log.retention.ms", set, "8000", false, 0, "8000", 2},
-		{brokerResource, "1", "node.id", set, "8", false, 40, "1", 0},
+		{brokerResource, "1", "node.id", set, "8", false, 42, "1", 0},
 		{brokerResource, "7", "log.retention.ms", set, "8", false, 42, "", 0},
 		{kmsg.ConfigResourceType(16), "m", "x", set, "8", false, 42, "", 0},
 	} {
@@ -211,7 +211,7 @@ func TestDescribeCluster(t *testing.T) {
 	req := kmsg.NewPtrDescribeClusterRequest()
 	req.SetVersion(2)
 	req.EndpointType = 2
-	require.Equal(t, int16(115), ask[*kmsg.DescribeClusterResponse](w, req).ErrorCode)
+	require.Equal(t, int16(114), ask[*kmsg.DescribeClusterResponse](w, req).ErrorCode)
 }
 
 // TestDescribeTopicPartitions: names in order, unknown ones included, in pages.
@@ -280,7 +280,7 @@ func TestListConfigResources(t *testing.T) {
 	req := kmsg.NewPtrListConfigResourcesRequest()
 	req.SetVersion(1)
 	got := ask[*kmsg.ListConfigResourcesResponse](w, req)
-	require.Len(t, got.ConfigResources, 2)
+	require.Len(t, got.ConfigResources, 3)
 	require.Equal(t, "t", got.ConfigResources[0].Name)
 	req.ResourceTypes = []int8{99}
 	require.Equal(t, int16(35), ask[*kmsg.ListConfigResourcesResponse](w, req).ErrorCode)

@@ -63,7 +63,7 @@ func startLine(t testing.TB, limits Limits, rows ...handler) *lineServer {
 			handler{key: protocol.KeyApiVersions, max: 4, handle: (*Server).apiVersions})),
 	}
 	s.metrics, s.sessions = newMetrics(s), newFetchSessionCache(0, fetchSessionMemory)
-	s.mu.open = make(map[*conn]struct{})
+	s.mu.open, s.mu.byIP = make(map[*conn]struct{}), make(map[string]int)
 	network := vnet.NewPipe()
 	l, err := network.Listen(context.Background(), "broker:9092")
 	require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 )
 
 // allHandlers is the table of APIs, in no order.
-func allHandlers() []handler { return slices.Concat(handlers, groupHandlers) }
+func allHandlers() []handler { return slices.Concat(handlers, groupHandlers, adminHandlers) }
 
 func newHandlerTable(rows []handler) *handlerTable {
 	t := &handlerTable{rows: rows}

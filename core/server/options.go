@@ -10,7 +10,7 @@ import (
 	"github.com/millstream-io/millstream/core/storage"
 )
 
-// Options are the parts a Server answers from. All but Logger and Limits are required.
+// Options are the parts a Server answers from. All but Logger, LogLevels and Limits are required.
 type Options struct {
 	// NodeID is this broker's id.
 	NodeID int32
@@ -26,6 +26,8 @@ type Options struct {
 	DirPath string
 	// FreeBytes returns the free space of its volume.
 	FreeBytes func() (uint64, error)
+	// LogLevels are the loggers that administrators can change; nil has none.
+	LogLevels LogLevels
 	// Limits bounds what clients can make the server hold.
 	Limits Limits
 	// Logger takes what the server has to say; nil discards it.

@@ -43,8 +43,14 @@ func readLimit(p *replica.Partition, committed bool) int64 {
 	return p.HighWatermark()
 }
 
-// image is the newest metadata.
-func (s *Server) image() *metadata.Image { return s.opts.Controller.Image() }
+// image is the newest metadata; it is empty where there is no controller, as in tests of
+// connections.
+func (s *Server) image() *metadata.Image {
+	if s.opts.Controller == nil {
+		return metadata.NewImage(s.nodeID, nil)
+	}
+	return s.opts.Controller.Image()
+}
 
 // wantsLeader tells whether a client that gets code should look for another leader.
 func wantsLeader(code int16) bool {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/millstream-io/millstream/core/protocol"
@@ -93,10 +94,17 @@ type Server struct {
 	// in this order.
 	conns, waits, writers sync.WaitGroup
 
+	// connectionLimits are the limits that can change; nil until SetConnectionLimits.
+	connectionLimits atomic.Pointer[ConnectionLimits]
+	// pace holds up new connections that come too fast.
+	pace pace
+
 	mu struct {
 		sync.Mutex
 		// open are the connections being served.
 		open map[*conn]struct{}
+		// byIP counts them by the peer's address.
+		byIP map[string]int
 		// listeners are closed by Close.
 		listeners []net.Listener
 		closed    bool
@@ -120,7 +128,7 @@ func New(opts Options) (*Server, error) {
 	s.sessions = newFetchSessionCache(opts.Limits.FetchSessions, fetchSessionMemory)
 	s.producerIDs = newProducerIDBlocks(opts.Controller.AllocateProducerIDs)
 	s.metrics = newMetrics(s)
-	s.mu.open = make(map[*conn]struct{})
+	s.mu.open, s.mu.byIP = make(map[*conn]struct{}), make(map[string]int)
 	return s, nil
 }
 
@@ -154,6 +162,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			continue
 		}
 		pause = 0
+		if l := s.connectionLimits.Load(); l != nil && !s.pace.await(ctx, l.PerSecond) {
+			_ = raw.Close() // nobody waits for the answer any more
+			continue
+		}
 		s.ServeConn(ctx, raw)
 	}
 }
@@ -174,27 +186,21 @@ func wait(ctx context.Context, span time.Duration) bool {
 func (s *Server) ServeConn(ctx context.Context, raw net.Conn) {
 	c := s.newConn(ctx, raw)
 	s.mu.Lock()
-	refused := s.mu.closed || len(s.mu.open) >= s.opts.Limits.Connections
-	if !refused {
-		s.mu.open[c] = struct{}{}
-		s.conns.Add(1)
-	}
+	refusedBy := s.admitLocked(c)
 	s.mu.Unlock()
-	if refused {
+	if refusedBy != "" {
 		c.close(nil)
 		s.metrics.refusedConns.Add(1)
 		if s.complaints.allow() {
 			s.log.Warn("refused a connection: too many are open", "client", c.host,
-				"max_connections", s.opts.Limits.Connections)
+				"limit", refusedBy)
 		}
 		return
 	}
 	go func() {
 		defer s.conns.Done()
 		c.serve()
-		s.mu.Lock()
-		delete(s.mu.open, c)
-		s.mu.Unlock()
+		s.releaseConn(c)
 	}()
 }
 

@@ -1,0 +1,196 @@
+package server_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/millstream-io/millstream/core/coretest"
+)
+
+// recordAdmin is for the tests that compare answers to administrators. Record them again with a
+// one-node Kafka 4.3.1 that has no settings of its own but its addresses:
+//
+//	go test ./core/server -run 'Kafka(s|Does)$' -record-admin 127.0.0.1:19092
+var recordAdmin = flag.String("record-admin", "",
+	"address of an Apache Kafka whose answers become the goldens of the admin tests")
+
+// adminWire sends requests of administrators to a Kafka, or to a broker of ours.
+type adminWire struct {
+	t      *testing.T
+	broker *kgo.Broker
+	out    strings.Builder
+}
+
+func newAdminWire(t *testing.T, config map[string]string) *adminWire {
+	w := &adminWire{t: t}
+	opts := []kgo.Opt{kgo.ClientID("cli"), kgo.RetryTimeout(20 * time.Second)}
+	if *recordAdmin != "" {
+		opts = append(opts, kgo.SeedBrokers(*recordAdmin))
+	} else {
+		c := coretest.Start(t, coretest.Options{Config: config})
+		opts = append(opts, kgo.SeedBrokers(c.Addr()), kgo.Dialer(c.Dialer()))
+	}
+	cl, err := kgo.NewClient(opts...)
+	require.NoError(t, err)
+	t.Cleanup(cl.Close)
+	w.broker = cl.Broker(1)
+	return w
+}
+
+// askAdmin sends a request to broker 1.
+func askAdmin[T kmsg.Response](w *adminWire, req kmsg.Request) T {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
+	defer cancel()
+	resp, err := w.broker.RetriableRequest(ctx, req)
+	require.NoError(w.t, err)
+	return resp.(T)
+}
+
+// finish compares what was written with the golden file, or writes it.
+func (w *adminWire) finish(golden string) {
+	w.t.Helper()
+	if *recordAdmin != "" {
+		require.NoError(w.t, os.WriteFile(golden, []byte(w.out.String()), 0o644))
+		return
+	}
+	b, err := os.ReadFile(golden)
+	require.NoError(w.t, err)
+	want, got := strings.Split(string(b), "\n"), strings.Split(w.out.String(), "\n")
+	for i := range min(len(want), len(got)) {
+		assert.Equal(w.t, want[i], got[i], "line %d", i+1)
+	}
+	require.Len(w.t, got, len(want))
+}
+
+func (w *adminWire) createTopic(name string, partitions int32) {
+	w.t.Helper()
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.TimeoutMillis = 10000
+	t := kmsg.NewCreateTopicsRequestTopic()
+	t.Topic, t.NumPartitions, t.ReplicationFactor = name, partitions, 1
+	req.Topics = append(req.Topics, t)
+	code := askAdmin[*kmsg.CreateTopicsResponse](w, req).Topics[0].ErrorCode
+	require.Contains(w.t, []int16{0, 36}, code)
+	w.awaitTopic(name, partitions-1)
+}
+
+// awaitTopic waits until a partition is served: Kafka answers CreateTopics before that.
+func (w *adminWire) awaitTopic(name string, partition int32) {
+	w.t.Helper()
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.ReplicaID = -1
+	t := kmsg.NewListOffsetsRequestTopic()
+	p := kmsg.NewListOffsetsRequestTopicPartition()
+	p.Partition, p.Timestamp = partition, -1
+	t.Topic, t.Partitions = name, append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	require.Eventually(w.t, func() bool {
+		got := askAdmin[*kmsg.ListOffsetsResponse](w, req)
+		return got.Topics[0].Partitions[0].ErrorCode == 0
+	}, 10*time.Second, 20*time.Millisecond)
+}
+
+// describe returns all settings of a resource in name order.
+func (w *adminWire) describe(kind kmsg.ConfigResourceType, name string,
+) []kmsg.DescribeConfigsResponseResourceConfig {
+	w.t.Helper()
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	req.IncludeSynonyms, req.IncludeDocumentation = true, true
+	r := kmsg.NewDescribeConfigsRequestResource()
+	r.ResourceType, r.ResourceName = kind, name
+	req.Resources = append(req.Resources, r)
+	got := askAdmin[*kmsg.DescribeConfigsResponse](w, req).Resources[0]
+	require.Zero(w.t, got.ErrorCode, got.ErrorMessage)
+	slices.SortFunc(got.Configs, func(a, b kmsg.DescribeConfigsResponseResourceConfig) int {
+		return strings.Compare(a.Name, b.Name)
+	})
+	return got.Configs
+}
+
+// alter tries a change and returns the error code.
+func (w *adminWire) alter(kind kmsg.ConfigResourceType, name, config string,
+	op kmsg.IncrementalAlterConfigOp, value *string, validateOnly bool) int16 {
+	w.t.Helper()
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	req.ValidateOnly = validateOnly
+	r := kmsg.NewIncrementalAlterConfigsRequestResource()
+	r.ResourceType, r.ResourceName = kind, name
+	c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+	c.Name, c.Op, c.Value = config, op, value
+	r.Configs = append(r.Configs, c)
+	req.Resources = append(req.Resources, r)
+	return askAdmin[*kmsg.IncrementalAlterConfigsResponse](w, req).Resources[0].ErrorCode
+}
+
+const (
+	groupResource   = kmsg.ConfigResourceType(32)
+	metricsResource = kmsg.ConfigResourceType(16)
+)
+
+// configTried are the values that TestConfigValuesAreJudgedAsKafkaDoes tries.
+var configTried = []string{"", " ", "-2147483649", "-131073", "-131072", "-3", "-2", "-1", "0", "1",
+	"2", "3", "4", "7", "8", "9", "10", "13", "14", "17", "18", "22", "23", "99", "100", "1023", "1024",
+	"5000", "15000", "15001", "45000", "60000", "60001", "1048575", "1048576", "3600000", "3600001",
+	"2147483639", "2147483647", "2147483648",
+	"9223372036854775807", "9223372036854775808", "0.01", "1.01", "1e3", "+5", " 5 ", "abc", "true",
+	"false", "TRUE", " true", "yes", "delete", "compact", "compact,delete",
+	"compact, delete", "delete,delete",
+	"compact,", "none", "uncompressed", "gzip", "GZIP", "producer", "CreateTime", "LogAppendTime",
+	"*", "0:1", "0:1,1:1", "0:", "a:b", "0-1", "client_id=abc", "client_id=[", "foo=bar",
+	"org.apache.", "sticky", "latest"}
+
+// TestConfigValuesAreJudgedAsKafkaDoes tries values at the edges of all ranges on every setting of
+// topics, groups and client metrics.
+func TestConfigValuesAreJudgedAsKafkaDoes(t *testing.T) {
+	w := newAdminWire(t, nil)
+	w.createTopic("judged", 1)
+	for _, r := range []struct {
+		kind kmsg.ConfigResourceType
+		name string
+	}{{topicResource, "judged"}, {groupResource, "judged"}, {metricsResource, "judged"}} {
+		for _, c := range w.describe(r.kind, r.name) {
+			if !ourConfig(r.kind, c.Name) {
+				continue
+			}
+			byCode := map[int16][]string{}
+			for _, value := range configTried {
+				code := w.alter(r.kind, r.name, c.Name, 0, &value, true)
+				byCode[code] = append(byCode[code], fmt.Sprintf("%q", value))
+			}
+			var codes []int16
+			for code := range byCode {
+				codes = append(codes, code)
+			}
+			slices.Sort(codes)
+			for _, code := range codes {
+				if code == 40 {
+					continue // the rest
+				}
+				fmt.Fprintf(&w.out, "%v %s %d: %s\n", r.kind, c.Name, code,
+					strings.Join(byCode[code], " "))
+			}
+		}
+	}
+	w.finish("testdata/config_values_kafka_4.3.1.txt")
+}
+
+// ourConfig tells whether a setting is compared: flush is no setting of Kafka's, and groups of
+// other protocols are not served.
+func ourConfig(kind kmsg.ConfigResourceType, name string) bool {
+	if kind == groupResource {
+		return strings.HasPrefix(name, "consumer.")
+	}
+	return name != "flush"
+}

@@ -1,0 +1,80 @@
+package core
+
+import (
+	"math"
+	"time"
+
+	"github.com/millstream-io/millstream/core/metadata"
+	"github.com/millstream-io/millstream/core/server"
+	"github.com/millstream-io/millstream/core/storage"
+)
+
+// settings reads broker settings off an image.
+type settings struct{ image *metadata.Image }
+
+func (s settings) millis(name string) time.Duration {
+	return time.Duration(s.image.BrokerConfigInt(name, 0)) * time.Millisecond
+}
+
+func (s settings) number(name string) int { return int(s.image.BrokerConfigInt(name, 0)) }
+
+// dir returns the settings of a data directory that can change while it is open.
+func (s settings) dir() storage.DirSettings {
+	return storage.DirSettings{
+		ProducerIDExpiration: s.millis("producer.id.expiration.ms"),
+	}
+}
+
+// limits fills what the options leave open with the settings that a server reads at its start.
+func (s settings) limits(l server.Limits) server.Limits {
+	if l.RequestBytes == 0 {
+		l.RequestBytes = s.number("socket.request.max.bytes")
+	}
+	if l.IdleTimeout == 0 {
+		// Kafka takes a negative time for none.
+		if l.IdleTimeout = s.millis("connections.max.idle.ms"); l.IdleTimeout < 0 {
+			l.IdleTimeout = math.MaxInt64
+		}
+	}
+	if l.FetchBytes == 0 {
+		l.FetchBytes = s.number("fetch.max.bytes")
+	}
+	if l.FetchSessions == 0 {
+		if l.FetchSessions = s.number("max.incremental.fetch.session.cache.slots"); l.FetchSessions == 0 {
+			l.FetchSessions = -1
+		}
+	}
+	return l
+}
+
+// connections returns the limits of connections that can change while the server runs.
+func (s settings) connections() server.ConnectionLimits {
+	limit := func(name string) int {
+		switch n := s.number(name); n {
+		case math.MaxInt32: // the default
+			return 0
+		case 0:
+			return -1
+		default:
+			return n
+		}
+	}
+	// Checked before it was stored.
+	byIP, _ := metadata.ParsePerIP(s.image.BrokerConfigValue("max.connections.per.ip.overrides"))
+	return server.ConnectionLimits{
+		Total: limit("max.connections"), PerIP: limit("max.connections.per.ip"), ByIP: byIP,
+		PerSecond: max(limit("max.connection.creation.rate"), 0),
+	}
+}
+
+// applySettings lets the parts have the newest settings that can change while they run. What else
+// there is was read at the start, or is read off the image where it is needed.
+func (b *Broker) applySettings() {
+	b.configuring.Lock()
+	defer b.configuring.Unlock()
+	s := settings{b.latest.Load()}
+	b.dataDir.Configure(s.dir())
+	if srv := b.configurable.Load(); srv != nil {
+		srv.SetConnectionLimits(s.connections())
+	}
+}
