@@ -327,9 +327,23 @@ func (op *fetchOp) checkDivergence(part *fetchPart) error {
 	return nil
 }
 
+// fetchCode is errorCode for a partition of a Fetch answer: a Java consumer ends with an
+// IllegalStateException at a code that it does not expect there.
+func fetchCode(err error) int16 {
+	switch code := errorCode(err); code {
+	case 0, kerr.OffsetOutOfRange.Code, kerr.CorruptMessage.Code,
+		kerr.UnknownTopicOrPartition.Code, kerr.NotLeaderForPartition.Code,
+		kerr.ReplicaNotAvailable.Code, kerr.TopicAuthorizationFailed.Code,
+		kerr.KafkaStorageError.Code, kerr.FencedLeaderEpoch.Code, kerr.UnknownLeaderEpoch.Code,
+		kerr.OffsetNotAvailable.Code, kerr.UnknownTopicID.Code, kerr.InconsistentTopicID.Code:
+		return code
+	}
+	return kerr.UnknownServerError.Code
+}
+
 // refuse records why a partition gives nothing.
 func (op *fetchOp) refuse(t *fetchTopic, part *fetchPart, err error) {
-	part.result.ErrorCode = errorCode(err)
+	part.result.ErrorCode = fetchCode(err)
 	if wantsLeader(part.result.ErrorCode) && op.head.Version >= versionCurrentLeader {
 		part.result.Leader = op.c.s.currentLeader(t.name, t.id, part.Index)
 	}
