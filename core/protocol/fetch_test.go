@@ -164,7 +164,13 @@ func TestFetchResponseIsWhatKmsgReads(t *testing.T) {
 	}
 }
 
+// FuzzFetchRequest compares with kmsg, which must accept what is accepted here and read the same.
 func FuzzFetchRequest(f *testing.F) {
+	goldenRequests(f, func(key, version int16, body []byte) {
+		if key == protocol.KeyFetch {
+			f.Add(version, body)
+		}
+	})
 	for version := int16(4); version <= 18; version++ {
 		f.Add(version, fetchRequest(version).AppendTo(nil))
 	}
@@ -176,12 +182,29 @@ func FuzzFetchRequest(f *testing.F) {
 		if got.Decode(version, body) != nil {
 			return
 		}
-		parts := 0
-		for _, topic := range got.Topics {
-			parts += topic.End - topic.First
+		req, err := protocol.DecodeRequest(protocol.KeyFetch, version, body)
+		if err != nil {
+			return // kmsg reads the insides of tags that are read over here
 		}
-		require.Len(t, got.Partitions, parts)
-		require.LessOrEqual(t, parts*16, len(body))
+		want := req.(*kmsg.FetchRequest)
+		require.Equal(t, want.SessionID, got.SessionID)
+		require.Equal(t, want.SessionEpoch, got.SessionEpoch)
+		require.Equal(t, want.MaxWaitMillis, got.MaxWaitMillis)
+		require.Len(t, got.Topics, len(want.Topics))
+		for i := range want.Topics {
+			parts := got.Partitions[got.Topics[i].First:got.Topics[i].End]
+			require.Len(t, parts, len(want.Topics[i].Partitions))
+			for j, p := range want.Topics[i].Partitions {
+				require.Equal(t, p.Partition, parts[j].Index)
+				require.Equal(t, p.FetchOffset, parts[j].Offset)
+				require.Equal(t, p.PartitionMaxBytes, parts[j].MaxBytes)
+			}
+		}
+		require.Len(t, got.Forgotten, len(want.ForgottenTopics))
+		for i := range want.ForgottenTopics {
+			f := got.Forgotten[i]
+			require.Len(t, want.ForgottenTopics[i].Partitions, f.End-f.First)
+		}
 	})
 }
 

@@ -141,6 +141,11 @@ func TestProduceResponseIsWhatKmsgReads(t *testing.T) {
 }
 
 func FuzzProduceRequest(f *testing.F) {
+	goldenRequests(f, func(key, version int16, body []byte) {
+		if key == protocol.KeyProduce {
+			f.Add(version, body)
+		}
+	})
 	for version := int16(3); version <= 13; version++ {
 		f.Add(version, produceRequest(version).AppendTo(nil))
 	}

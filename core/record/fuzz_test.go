@@ -78,3 +78,25 @@ func FuzzGzip(f *testing.F)   { fuzzCodec(f, record.Gzip) }
 func FuzzSnappy(f *testing.F) { fuzzCodec(f, record.Snappy) }
 func FuzzLz4(f *testing.F)    { fuzzCodec(f, record.Lz4) }
 func FuzzZstd(f *testing.F)   { fuzzCodec(f, record.Zstd) }
+
+// FuzzParseControl reads any key and value as a marker: what is one comes back from a marker made
+// of it.
+func FuzzParseControl(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 1}, []byte{0, 0, 0, 0, 0, 7})
+	f.Add([]byte{0, 0, 0, 0}, []byte{0, 0, 0, 0, 0, 7, 9})
+	f.Add([]byte{0, 0, 0, 5}, []byte{})
+	f.Fuzz(func(t *testing.T, key, value []byte) {
+		kind, epoch, err := record.ParseControl(&record.Record{Key: key, Value: value})
+		if err != nil || kind != record.ControlAbort && kind != record.ControlCommit {
+			return
+		}
+		b := record.ControlBatch(record.ControlOptions{Type: kind, CoordinatorEpoch: epoch})
+		records, err := b.Records(1 << 10)
+		require.NoError(t, err)
+		require.Len(t, records, 1)
+		again, sameEpoch, err := record.ParseControl(&records[0])
+		require.NoError(t, err)
+		require.Equal(t, kind, again)
+		require.Equal(t, epoch, sameEpoch)
+	})
+}

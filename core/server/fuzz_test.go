@@ -3,7 +3,11 @@ package server_test
 import (
 	"context"
 	"encoding/binary"
+	"encoding/hex"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,17 +20,13 @@ import (
 )
 
 // FuzzRequests sends bodies of every key and version to a whole broker: no handler may panic, and
-// others are served on. Its seeds are a valid request of each and some edited ones.
+// others are served on. Its seeds are the golden requests and some edited ones.
 func FuzzRequests(f *testing.F) {
 	c := coretest.Start(f, coretest.Options{})
 	newTopic(f, c, "t", 1, nil)
-	for _, k := range advertised(dial(f, c)) {
-		for version := k.MinVersion; version <= k.MaxVersion; version++ {
-			req := kmsg.RequestForKey(k.ApiKey)
-			req.SetVersion(version)
-			f.Add(uint8(k.ApiKey), uint8(version), req.AppendTo(nil))
-		}
-	}
+	goldenBodies(f, func(key, version int16, body []byte) {
+		f.Add(uint8(key), uint8(version), body)
+	})
 	f.Add(uint8(0), uint8(9), produceRequest(9, "t", [16]byte{}, 0,
 		batch(f, 2, record.BuilderOptions{})).AppendTo(nil))
 	f.Add(uint8(1), uint8(12), fetchRequest(12, "t", [16]byte{}, 0, 0).AppendTo(nil))
@@ -59,4 +59,33 @@ func FuzzRequests(f *testing.F) {
 		_, _ = io.ReadFull(conn, frame[:4])
 		require.False(t, strings.Contains(c.Log(), "panicked"), c.Log())
 	})
+}
+
+// goldenBodies calls add with the bodies of the golden requests.
+func goldenBodies(f *testing.F, add func(key, version int16, body []byte)) {
+	files, err := filepath.Glob("testdata/golden/*.txt")
+	require.NoError(f, err)
+	require.NotEmpty(f, files)
+	for _, file := range files {
+		var key int16
+		_, err := fmt.Sscanf(filepath.Base(file), "%d_", &key)
+		require.NoError(f, err)
+		text, err := os.ReadFile(file)
+		require.NoError(f, err)
+		for line := range strings.Lines(string(text)) {
+			var version int16
+			var kind, name, digits string
+			_, err := fmt.Sscanf(line, "v%d %s %s %s", &version, &kind, &name, &digits)
+			require.NoError(f, err)
+			req := kmsg.RequestForKey(key)
+			req.SetVersion(version)
+			header := 2 + 2 + 4 + 2 + 2 // with a client id of two letters
+			if req.IsFlexible() {
+				header += 5 // one tag
+			}
+			if frame, err := hex.DecodeString(digits); err == nil && kind == "request" {
+				add(key, version, frame[header:])
+			}
+		}
+	}
 }

@@ -162,8 +162,8 @@ func TestBug_redpanda11864_FoundEpochIsTold(t *testing.T) {
 	require.Equal(t, int64(3), got.EndOffset)
 }
 
-// TestBug_redpanda5435_EmptyEpochsEnd: an epoch that wrote nothing ends where it began, which is not
-// before the records of the one before it.
+// TestBug_redpanda5435_EmptyEpochsEnd: an epoch that wrote nothing ends where it began, which is
+// not before the records of the one before it.
 func TestBug_redpanda5435_EmptyEpochsEnd(t *testing.T) {
 	c := coretest.Start(t, coretest.Options{})
 	newTopic(t, c, "t", 1, nil)
