@@ -16,6 +16,7 @@ import (
 	"github.com/millstream-io/millstream/core/server"
 	"github.com/millstream-io/millstream/core/server/admin"
 	"github.com/millstream-io/millstream/core/storage"
+	"github.com/millstream-io/millstream/core/txn"
 	"github.com/millstream-io/millstream/core/vnet"
 )
 
@@ -29,6 +30,8 @@ type Broker struct {
 	controller       *controller.Controller
 	replicas         *replica.Manager
 	groups           *group.Coordinator
+	markers          *markerSender
+	transactions     *txn.Coordinator
 	server           *server.Server
 	// configurable is server, once the follower may give it settings.
 	configurable atomic.Pointer[server.Server]
@@ -137,6 +140,9 @@ func (b *Broker) close(ctx context.Context) error {
 	b.mu.draining = true
 	b.mu.Unlock()
 	var errs []error
+	if b.transactions != nil {
+		b.transactions.Close() // before the groups, which take its markers
+	}
 	if b.groups != nil {
 		// First, since members that wait for a rebalance would hold up the server's close.
 		b.groups.Close()

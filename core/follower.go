@@ -7,6 +7,7 @@ import (
 
 	"github.com/millstream-io/millstream/core/group"
 	"github.com/millstream-io/millstream/core/metadata"
+	"github.com/millstream-io/millstream/core/txn"
 )
 
 // follower applies each new metadata image to the replicas and the groups. The controller calls it
@@ -51,19 +52,27 @@ func (f *follower) apply(image *metadata.Image) {
 		f.b.log.Error("cannot apply the metadata to all partitions", "error", complaint)
 	}
 	f.complaint = complaint
-	partitions, leading := int32(0), map[int32]int32{}
-	if t, ok := image.Topic(group.TopicName); ok {
-		partitions = int32(len(t.Partitions))
-		for i := range t.Partitions {
-			if t.Partitions[i].Leader == f.b.opts.NodeID {
-				leading[int32(i)] = t.Partitions[i].LeaderEpoch
-			}
-		}
-	}
 	f.b.latest.Store(image)
 	f.b.applySettings()
-	f.b.groups.UpdateLeadership(partitions, leading)
+	f.b.groups.UpdateLeadership(f.leadership(image, group.TopicName))
+	f.b.transactions.UpdateLeadership(f.leadership(image, txn.TopicName))
 	f.findDeleted(image)
+}
+
+// leadership returns how many partitions a topic has, and which of them this node leads in which
+// leader epoch.
+func (f *follower) leadership(image *metadata.Image, topic string) (int32, map[int32]int32) {
+	leading := map[int32]int32{}
+	t, ok := image.Topic(topic)
+	if !ok {
+		return 0, leading
+	}
+	for i := range t.Partitions {
+		if t.Partitions[i].Leader == f.b.opts.NodeID {
+			leading[int32(i)] = t.Partitions[i].LeaderEpoch
+		}
+	}
+	return int32(len(t.Partitions)), leading
 }
 
 // findDeleted hands topics that are gone to forget.

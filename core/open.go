@@ -20,6 +20,7 @@ import (
 	"github.com/millstream-io/millstream/core/server"
 	"github.com/millstream-io/millstream/core/server/admin"
 	"github.com/millstream-io/millstream/core/storage"
+	"github.com/millstream-io/millstream/core/txn"
 	"github.com/millstream-io/millstream/core/vfs"
 	"github.com/millstream-io/millstream/core/vnet"
 )
@@ -253,11 +254,31 @@ func (b *Broker) openReplicas(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := b.openTransactions(millis); err != nil {
+		return err
+	}
 	b.follow = newFollower(b)
 	if err := b.follow.start(); err != nil {
 		return err
 	}
 	_, err = b.replicas.QuarantineStrays(ctx)
+	return err
+}
+
+// openTransactions makes the transaction coordinator.
+func (b *Broker) openTransactions(millis func(name string) time.Duration) error {
+	b.markers = &markerSender{replicas: b.replicas, groups: b.groups, image: b.controller.Image}
+	var err error
+	b.transactions, err = txn.New(txn.Options{
+		Log:                 &internalLog{b.replicas, txn.TopicName},
+		Markers:             b.markers,
+		AllocateProducerIDs: b.controller.AllocateProducerIDs,
+		Logger:              b.log,
+		Now:                 b.opts.Now,
+		MaxTimeout:          millis("transaction.max.timeout.ms"),
+		AbortInterval:       millis("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
+		Expiration:          millis("transactional.id.expiration.ms"),
+	})
 	return err
 }
 
@@ -273,6 +294,7 @@ func (b *Broker) openServer() error {
 	data := b.dataPath()
 	srv, err := server.New(server.Options{
 		NodeID: b.opts.NodeID, Controller: b.controller, Replicas: b.replicas, Groups: b.groups,
+		Transactions: b.transactions, Markers: b.markers,
 		Dir: b.dataDir, DirPath: data, Logger: b.levels.logger(loggerServer), LogLevels: b.levels,
 		Limits:    settings{b.controller.Image()}.limits(b.opts.Limits),
 		FreeBytes: func() (uint64, error) { return b.opts.FS.Free(data) },

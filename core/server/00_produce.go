@@ -26,8 +26,7 @@ import (
 //   - A repeated batch is answered with its first offset, and waits like a new one.
 //   - Internal topics refuse clients other than Kafka's admin client.
 //   - Answers carry record errors (KIP-467) and the current leader (KIP-951).
-//
-// Known gaps: transactions. A transactional id is refused with INVALID_TXN_STATE.
+//   - Transactional batches are checked with the coordinator first (00_produce_transaction.go).
 
 // Values of acks.
 const (
@@ -46,7 +45,9 @@ type produceOp struct {
 	topics  []produceTopic
 	results []protocol.ProduceResult
 	waits   []produceWait
-	start   time.Time
+	// verified has what is known of each partition's batch; empty without transactions.
+	verified []verification
+	start    time.Time
 
 	// pending counts the partitions whose high watermark has not passed yet, plus one until all
 	// waiters are registered.
@@ -116,11 +117,14 @@ func (c *conn) produce(head protocol.Header, body []byte) error {
 // append appends every partition of the request.
 func (op *produceOp) append(clientID string) {
 	req := &op.req
+	if op.isTransactional() {
+		op.verify(clientID)
+	}
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		topic := produceTopic{id: t.ID, first: len(op.results)}
 		for j := t.First; j < t.End; j++ {
-			op.appendPartition(t, &req.Partitions[j], clientID)
+			op.appendPartition(t, j, clientID)
 			if p := op.waits[len(op.waits)-1].partition; p != nil && topic.name == "" {
 				topic.name = p.TopicPartition().Topic
 			}
@@ -135,17 +139,22 @@ func (op *produceOp) append(clientID string) {
 
 // appendPartition appends one partition and records its result.
 func (op *produceOp) appendPartition(
-	t *protocol.ProduceTopic, in *protocol.ProducePartition, clientID string,
+	t *protocol.ProduceTopic, i int, clientID string,
 ) {
-	s := op.c.s
+	s, in := op.c.s, &op.req.Partitions[i]
 	result := protocol.ProduceResult{
 		Index: in.Index, BaseOffset: -1, LogAppendTime: -1, LogStartOffset: -1,
 	}
 	var wait produceWait
 	p, err := op.resolve(t, in.Index, clientID)
+	options := replica.AppendOptions{Acks: op.req.Acks}
+	if err == nil && len(op.verified) > 0 {
+		options.Guard, err = op.verified[i].guard, op.verified[i].err
+		options.TransactionVersion = transactionVersion(op.head.Version, produceAdds)
+	}
 	if err == nil {
 		var done storage.AppendResult
-		done, err = p.Append(in.Records, replica.AppendOptions{Acks: op.req.Acks})
+		done, err = p.Append(in.Records, options)
 		if err == nil {
 			result.BaseOffset = done.BaseOffset
 			result.LogAppendTime = done.LogAppendTime
@@ -167,9 +176,6 @@ func (op *produceOp) resolve(
 ) (*replica.Partition, error) {
 	if a := op.req.Acks; a != acksAll && a != acksNone && a != acksOne {
 		return nil, kerr.InvalidRequiredAcks
-	}
-	if op.req.TransactionalID != nil {
-		return nil, storage.ErrInvalidTxnState
 	}
 	p, err := op.c.s.partition(t.Name, t.ID, op.head.Version >= 13, index)
 	if err != nil {
@@ -349,7 +355,9 @@ func (op *produceOp) recycle() {
 	clear(op.topics)
 	clear(op.results)
 	clear(op.waits)
+	clear(op.verified)
 	op.topics, op.results, op.waits = op.topics[:0], op.results[:0], op.waits[:0]
+	op.verified = op.verified[:0]
 	op.c, op.slot = nil, nil
 	op.req.Reset()
 	op.pending.Store(0)

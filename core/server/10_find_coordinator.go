@@ -8,16 +8,18 @@ import (
 
 	"github.com/millstream-io/millstream/core/group"
 	"github.com/millstream-io/millstream/core/metadata"
+	"github.com/millstream-io/millstream/core/txn"
 )
 
 // FindCoordinator (key 10), versions 0 to 6.
 //
 //   - Version 4 asks for several keys (KIP-699), each answered by itself.
-//   - The first request for a group creates __consumer_offsets; until it is there the answer is
-//     COORDINATOR_NOT_AVAILABLE, which clients retry.
+//   - The first request for a group creates __consumer_offsets, the first for a transactional id
+//     __transaction_state; until it is there the answer is COORDINATOR_NOT_AVAILABLE, which clients
+//     retry.
 //
-// Known gap: transactions and share groups have no coordinator here yet: INVALID_REQUEST, which
-// clients do not retry, and a message that says so.
+// Known gap: share groups have no coordinator here yet: INVALID_REQUEST, which clients do not
+// retry, and a message that says so.
 
 // The types of coordinators.
 const (
@@ -54,42 +56,47 @@ func (s *Server) coordinator(
 		c.ErrorCode, c.ErrorMessage = code, &message
 		return c
 	}
+	var name string
 	switch kind {
 	case coordinatorGroup:
+		name = group.TopicName
 	case coordinatorTransaction:
-		return refuse(kerr.InvalidRequest.Code,
-			"this broker does not support transactions yet: produce without transactional.id")
+		name = txn.TopicName
 	case coordinatorShare:
 		return refuse(kerr.InvalidRequest.Code, "this broker does not support share groups yet")
 	default:
 		return refuse(kerr.InvalidRequest.Code, "unknown coordinator type")
 	}
-	topic, err := s.offsetsTopic(ctx)
+	topic, err := s.internalTopic(ctx, name)
 	if err != nil {
 		return refuse(kerr.CoordinatorNotAvailable.Code, err.Error())
 	}
-	n := s.opts.Groups.PartitionFor(key)
+	// Only now: the number of partitions is known with the topic.
+	n := s.opts.Transactions.PartitionFor(key)
+	if kind == coordinatorGroup {
+		n = s.opts.Groups.PartitionFor(key)
+	}
 	if int(n) >= len(topic.Partitions) {
-		return refuse(kerr.CoordinatorNotAvailable.Code, "the group topic is being created")
+		return refuse(kerr.CoordinatorNotAvailable.Code, name+" is being created")
 	}
 	broker, ok := s.image().Broker(topic.Partitions[n].Leader)
 	if !ok {
-		return refuse(kerr.CoordinatorNotAvailable.Code, "the group topic has no leader")
+		return refuse(kerr.CoordinatorNotAvailable.Code, name+" has no leader")
 	}
 	c.NodeID, c.Host, c.Port = broker.ID, broker.Host, broker.Port
 	c.ErrorMessage = pointer("")
 	return c
 }
 
-// offsetsTopic is the topic of groups, created if it is not there.
-func (s *Server) offsetsTopic(ctx context.Context) (*metadata.Topic, error) {
-	if topic, ok := s.image().Topic(group.TopicName); ok {
+// internalTopic is the topic of a coordinator, created if it is not there.
+func (s *Server) internalTopic(ctx context.Context, name string) (*metadata.Topic, error) {
+	if topic, ok := s.image().Topic(name); ok {
 		return topic, nil
 	}
-	if err := s.createInternalTopic(ctx, group.TopicName); err != nil {
+	if err := s.createInternalTopic(ctx, name); err != nil {
 		return nil, err
 	}
-	topic, ok := s.image().Topic(group.TopicName)
+	topic, ok := s.image().Topic(name)
 	if !ok {
 		return nil, kerr.CoordinatorNotAvailable
 	}

@@ -338,8 +338,9 @@ func TestInitProducerID(t *testing.T) {
 	next()
 	req := kmsg.NewPtrInitProducerIDRequest()
 	id, empty := "transactional", ""
-	req.TransactionalID = &id
-	require.Equal(t, int16(35), ask[*kmsg.InitProducerIDResponse](dial(t, c), req).ErrorCode)
+	req.TransactionalID, req.TransactionTimeoutMillis = &id, 1000
+	require.Equal(t, int16(16), ask[*kmsg.InitProducerIDResponse](dial(t, c), req).ErrorCode,
+		"nobody asked for the coordinator yet")
 	req.TransactionalID = &empty
 	require.Equal(t, int16(42), ask[*kmsg.InitProducerIDResponse](dial(t, c), req).ErrorCode)
 }

@@ -87,6 +87,9 @@ func errorCode(err error) int16 {
 	return kerr.UnknownServerError.Code
 }
 
+// ErrorCode returns Kafka's number for an error of the parts a Server answers from, 0 for nil.
+func ErrorCode(err error) int16 { return errorCode(err) }
+
 // setError fills the two fields with which most answers report an error; nil leaves them.
 func setError(code *int16, message **string, err error) {
 	if err == nil {

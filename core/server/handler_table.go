@@ -7,7 +7,9 @@ import (
 )
 
 // allHandlers is the table of APIs, in no order.
-func allHandlers() []handler { return slices.Concat(handlers, groupHandlers, adminHandlers) }
+func allHandlers() []handler {
+	return slices.Concat(handlers, groupHandlers, adminHandlers, transactionHandlers)
+}
 
 func newHandlerTable(rows []handler) *handlerTable {
 	t := &handlerTable{rows: rows}

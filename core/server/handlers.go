@@ -45,7 +45,8 @@ type handler struct {
 	handle handlerFunc
 }
 
-// handlers lists every API but those of groups, which handlers_group.go lists. The ranges are
+// handlers lists every API but those of groups and transactions, see handlers_group.go and
+// handlers_transaction.go. The ranges are
 // those of Kafka 4.3: clients guess a broker's age from them, so a mix of releases misleads them.
 var handlers = []handler{
 	// librdkafka before 2.8 turns compression off when Produce starts above 0 (KAFKA-18659).
@@ -57,7 +58,6 @@ var handlers = []handler{
 	{key: protocol.KeyCreateTopics, min: 2, max: 7, handle: (*Server).createTopics},
 	{key: protocol.KeyDeleteTopics, min: 1, max: 6, handle: (*Server).deleteTopics},
 	{key: protocol.KeyDeleteRecords, min: 0, max: 2, handle: (*Server).deleteRecords},
-	{key: protocol.KeyInitProducerID, min: 0, max: 5, handle: (*Server).initProducerID},
 	{key: protocol.KeyOffsetForLeaderEpoch, min: 2, max: 4,
 		handle: (*Server).offsetForLeaderEpoch},
 	{key: protocol.KeyDescribeConfigs, min: 1, max: 4, handle: (*Server).describeConfigs},

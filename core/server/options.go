@@ -8,6 +8,7 @@ import (
 	"github.com/millstream-io/millstream/core/group"
 	"github.com/millstream-io/millstream/core/replica"
 	"github.com/millstream-io/millstream/core/storage"
+	"github.com/millstream-io/millstream/core/txn"
 )
 
 // Options are the parts a Server answers from. All but Logger, LogLevels and Limits are required.
@@ -20,6 +21,10 @@ type Options struct {
 	Replicas *replica.Manager
 	// Groups coordinates consumer groups.
 	Groups *group.Coordinator
+	// Transactions coordinates transactions and gives out producer ids.
+	Transactions *txn.Coordinator
+	// Markers brings transaction markers to partitions, for WriteTxnMarkers.
+	Markers txn.MarkerSender
 	// Dir is the data directory, described by DescribeLogDirs.
 	Dir *storage.Dir
 	// DirPath is its path.
@@ -52,6 +57,9 @@ func (o *Options) validate() error {
 	}
 	if o.Groups == nil {
 		missing("groups")
+	}
+	if o.Transactions == nil || o.Markers == nil {
+		missing("transactions")
 	}
 	if o.Dir == nil || o.FreeBytes == nil {
 		missing("data directory")

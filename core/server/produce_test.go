@@ -60,10 +60,8 @@ func produceCases(t *testing.T) []produceCase {
 		{name: "negative partition", code: 3, records: good(), change: partition(-1)},
 		{name: "acks 2", code: 21, records: good(),
 			change: func(r *kmsg.ProduceRequest) { r.Acks = 2 }},
-		{name: "transactional", code: 48, records: withID(
+		{name: "transactional", code: 53, records: withID(
 			record.BuilderOptions{Transactional: true})},
-		{name: "transactional id", code: 48, records: good(),
-			change: func(r *kmsg.ProduceRequest) { id := "x"; r.TransactionID = &id }},
 		{name: "no sequence", code: 87, records: withID(record.BuilderOptions{BaseSequence: -1})},
 		{name: "no key in a compacted topic", topic: "compacted", code: 87, records: noKey},
 		{name: "too old", topic: "recent", code: 32, records: good()},

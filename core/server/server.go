@@ -81,7 +81,6 @@ type Server struct {
 	// readers and memory bound what connections hold; see frameReader.
 	readers, memory *budget
 	metrics         *metrics
-	producerIDs     *producerIDBlocks
 	// sessions are the fetch sessions of all clients.
 	sessions *fetchSessionCache
 	// complaints limits log lines about misbehaving clients.
@@ -126,7 +125,6 @@ func New(opts Options) (*Server, error) {
 		table: newHandlerTable(allHandlers()),
 	}
 	s.sessions = newFetchSessionCache(opts.Limits.FetchSessions, fetchSessionMemory)
-	s.producerIDs = newProducerIDBlocks(opts.Controller.AllocateProducerIDs)
 	s.metrics = newMetrics(s)
 	s.mu.open, s.mu.byIP = make(map[*conn]struct{}), make(map[string]int)
 	return s, nil

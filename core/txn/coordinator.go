@@ -19,7 +19,10 @@ type Coordinator struct {
 	runtime    *coordinator.Runtime
 	partitions atomic.Int32
 	markers    markerQueue
+	ids        *producerIDs
 	background sync.WaitGroup // reports of finished transactions
+	// complaint is the last error that was logged of getting producer ids: clients try again.
+	complaint atomic.Value
 
 	mu struct {
 		sync.Mutex
@@ -34,7 +37,7 @@ func New(opts Options) (*Coordinator, error) {
 	if err := opts.validate(); err != nil {
 		return nil, fmt.Errorf("create transaction coordinator: %w", err)
 	}
-	c := &Coordinator{opts: opts}
+	c := &Coordinator{opts: opts, ids: newProducerIDs(opts.AllocateProducerIDs)}
 	c.partitions.Store(opts.Partitions)
 	c.mu.tenures = make(map[int32]*tenure)
 	c.markers = markerQueue{
@@ -178,7 +181,9 @@ func ask(ctx context.Context, c *Coordinator, shard int32, in any) (any, ErrorCo
 
 // InitProducerID handles InitProducerId with a transactional id.
 func (c *Coordinator) InitProducerID(ctx context.Context, req InitRequest) InitResponse {
-	req.newProducerID = NoProducerID
+	if code := c.opts.checkInit(&req); code != coordinator.CodeNone {
+		return InitResponse{Code: code, Producer: noProducer}
+	}
 	out, code := c.withProducerID(ctx, req.TransactionalID, func(id int64) any {
 		again := req
 		again.newProducerID = id
@@ -202,16 +207,31 @@ func (c *Coordinator) withProducerID(
 	if _, ok := out.(needProducerID); !ok {
 		return out, code
 	}
-	producerID, err := c.opts.NewProducerID(ctx)
-	if err != nil {
-		c.opts.Logger.Error("cannot get a producer id", "error", err)
-		return nil, coordinator.CodeCoordinatorLoadInProgress // clients try that again
+	producer, code := c.NewProducer(ctx)
+	if code != coordinator.CodeNone {
+		return nil, code
 	}
-	return ask(ctx, c, shard, in(producerID))
+	return ask(ctx, c, shard, in(producer.ID))
+}
+
+// NewProducer handles InitProducerId without a transactional id: nobody had the producer before.
+func (c *Coordinator) NewProducer(ctx context.Context) (Producer, ErrorCode) {
+	id, err := c.ids.next(ctx)
+	if err == nil {
+		return Producer{ID: id}, coordinator.CodeNone
+	}
+	if c.complaint.Swap(err.Error()) != err.Error() {
+		c.opts.Logger.Error("cannot give out producer ids", "error", err)
+	}
+	// As Kafka while it waits for a block: every client tries that again, after a while.
+	return noProducer, coordinator.CodeCoordinatorLoadInProgress
 }
 
 // AddPartitions handles AddPartitionsToTxn: it adds, or only verifies.
 func (c *Coordinator) AddPartitions(ctx context.Context, req AddRequest) AddResponse {
+	if req.TransactionalID == "" {
+		return AddResponse{Code: coordinator.CodeInvalidRequest}
+	}
 	resp, code := call[AddResponse](ctx, c, c.PartitionFor(req.TransactionalID), &req)
 	if code != coordinator.CodeNone {
 		return AddResponse{Code: code}
@@ -221,6 +241,9 @@ func (c *Coordinator) AddPartitions(ctx context.Context, req AddRequest) AddResp
 
 // EndTxn handles EndTxn.
 func (c *Coordinator) EndTxn(ctx context.Context, req EndRequest) EndResponse {
+	if req.TransactionalID == "" {
+		return EndResponse{Code: coordinator.CodeInvalidRequest, Producer: noProducer}
+	}
 	out, code := c.withProducerID(ctx, req.TransactionalID, func(id int64) any {
 		again := req
 		again.newProducerID = id
@@ -234,7 +257,11 @@ func (c *Coordinator) EndTxn(ctx context.Context, req EndRequest) EndResponse {
 
 // Describe handles DescribeTransactions for one id.
 func (c *Coordinator) Describe(ctx context.Context, id string) Description {
-	d, code := call[Description](ctx, c, c.PartitionFor(id), describeInput{id})
+	code := coordinator.CodeInvalidRequest
+	var d Description
+	if id != "" {
+		d, code = call[Description](ctx, c, c.PartitionFor(id), describeInput{id})
+	}
 	if code != coordinator.CodeNone {
 		return Description{Code: code, TransactionalID: id, Producer: noProducer, StartMS: -1}
 	}

@@ -116,16 +116,15 @@ type rig struct {
 	t    *testing.T
 	log  *memLog
 	sink *sink
-	ids  int64
 }
 
 func newRig(t *testing.T, log *memLog) *rig {
-	r := &rig{t: t, log: log, ids: 1000, sink: &sink{
+	r := &rig{t: t, log: log, sink: &sink{
 		written: make(map[string][]record.ControlOptions), refuse: make(map[string]ErrorCode),
 	}}
 	c, err := New(Options{
 		Log: log, Markers: r.sink, Partitions: 1,
-		NewProducerID: func(context.Context) (int64, error) { r.ids++; return r.ids - 1, nil },
+		AllocateProducerIDs: func(context.Context) (int64, int32, error) { return 1000, 10, nil },
 	})
 	require.NoError(t, err)
 	r.Coordinator = c
@@ -240,6 +239,29 @@ func TestCompleteIsRetried(t *testing.T) {
 		<-time.After(time.Second)
 		require.Equal(t, CompleteCommit, r.Describe(t.Context(), "t").State)
 		require.Len(t, r.sink.written["a/0"], 1)
+	})
+}
+
+// Rule 13: what is wrong whoever leads is said by whoever is asked.
+func TestRule13_RefusesEmptyIDsAndLongTimeouts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, &memLog{epoch: 3})
+		defer r.Close()
+		for _, leading := range []map[int32]int32{{0: 3}, nil} {
+			r.UpdateLeadership(1, leading)
+			ctx := t.Context()
+			for id, want := range map[string]ErrorCode{
+				"": coordinator.CodeInvalidRequest, "t": coordinator.CodeInvalidTransactionTimeout,
+			} {
+				for _, timeout := range []int32{0, -1, 900_001} {
+					got := r.InitProducerID(ctx, InitRequest{TransactionalID: id, TimeoutMS: timeout})
+					require.Equal(t, InitResponse{Code: want, Producer: noProducer}, got)
+				}
+			}
+			require.Equal(t, coordinator.CodeInvalidRequest, r.AddPartitions(ctx, AddRequest{}).Code)
+			require.Equal(t, coordinator.CodeInvalidRequest, r.EndTxn(ctx, EndRequest{}).Code)
+			require.Equal(t, coordinator.CodeInvalidRequest, r.Describe(ctx, "").Code)
+		}
 	})
 }
 

@@ -11,8 +11,6 @@ import (
 func (m *machine) add(now time.Time, t coordinator.Ticket, in *AddRequest) coordinator.Step {
 	tx := m.txns[in.TransactionalID]
 	switch {
-	case in.TransactionalID == "":
-		return answer(t, AddResponse{Code: coordinator.CodeInvalidRequest})
 	case tx == nil:
 		return answer(t, AddResponse{Code: coordinator.CodeInvalidProducerIDMapping})
 	case in.VerifyOnly:

@@ -15,11 +15,7 @@ func (m *machine) describe(id string) Description {
 		Producer: Producer{ID: NoProducerID, Epoch: NoProducerEpoch},
 	}
 	tx := m.txns[id]
-	switch {
-	case id == "":
-		d.Code = coordinator.CodeInvalidRequest
-		return d
-	case tx == nil:
+	if tx == nil {
 		d.Code = coordinator.CodeTransactionalIDNotFound
 		return d
 	}

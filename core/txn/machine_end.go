@@ -13,10 +13,7 @@ func (m *machine) end(now time.Time, t coordinator.Ticket, in *EndRequest) coord
 		return []coordinator.Output{{Ticket: t, Value: EndResponse{Code: code, Producer: none}}}
 	}
 	tx := m.txns[in.TransactionalID]
-	switch {
-	case in.TransactionalID == "":
-		return coordinator.Step{Outputs: refuse(coordinator.CodeInvalidRequest)}
-	case tx == nil:
+	if tx == nil {
 		return coordinator.Step{Outputs: refuse(coordinator.CodeInvalidProducerIDMapping)}
 	}
 	decide := decideEndV1

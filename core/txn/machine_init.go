@@ -13,9 +13,6 @@ func (m *machine) init(now time.Time, t coordinator.Ticket, in *InitRequest) coo
 		none := Producer{ID: NoProducerID, Epoch: NoProducerEpoch}
 		return []coordinator.Output{{Ticket: t, Value: InitResponse{Code: code, Producer: none}}}
 	}
-	if code := m.checkInit(in); code != coordinator.CodeNone {
-		return coordinator.Step{Outputs: refuse(code)}
-	}
 	tx := m.txns[in.TransactionalID]
 	if tx == nil && in.newProducerID == NoProducerID {
 		return answer(t, needProducerID{})
@@ -48,13 +45,13 @@ func (m *machine) init(now time.Time, t coordinator.Ticket, in *InitRequest) coo
 	return m.write(now, tr, outs, refuse)
 }
 
-// checkInit checks what does not depend on the state.
-func (m *machine) checkInit(in *InitRequest) ErrorCode {
+// checkInit checks what does not depend on the state, nor on who leads.
+func (o *Options) checkInit(in *InitRequest) ErrorCode {
 	timeout := time.Duration(in.TimeoutMS) * time.Millisecond
 	switch {
 	case in.TransactionalID == "" || len(in.TransactionalID) > maxID:
 		return coordinator.CodeInvalidRequest
-	case timeout <= 0 || timeout > m.opts.MaxTimeout:
+	case timeout <= 0 || timeout > o.MaxTimeout:
 		return coordinator.CodeInvalidTransactionTimeout
 	}
 	return coordinator.CodeNone

@@ -21,15 +21,15 @@ type MarkerSender interface {
 		transactionVersion int16) ErrorCode
 }
 
-// Options configure a Coordinator. Log, Markers and NewProducerID are needed; the zero value of the
-// rest means Kafka's default.
+// Options configure a Coordinator. Log, Markers and AllocateProducerIDs are needed; the zero
+// value of the rest means Kafka's default.
 type Options struct {
 	// Log is the topic __transaction_state.
 	Log coordinator.Log
 	// Markers brings markers to the partitions of transactions.
 	Markers MarkerSender
-	// NewProducerID returns a producer id that nobody has.
-	NewProducerID func(ctx context.Context) (int64, error)
+	// AllocateProducerIDs returns the ids [first, first+n), which nobody has.
+	AllocateProducerIDs func(ctx context.Context) (first int64, n int32, err error)
 	// Partitions is how many partitions the topic has (transaction.state.log.num.partitions, 50),
 	// until UpdateLeadership says otherwise.
 	Partitions int32
@@ -85,8 +85,8 @@ func (o Options) validate() error {
 	if o.Markers == nil {
 		missing("Markers")
 	}
-	if o.NewProducerID == nil {
-		missing("NewProducerID")
+	if o.AllocateProducerIDs == nil {
+		missing("AllocateProducerIDs")
 	}
 	if o.Partitions < 1 {
 		errs = append(errs, errors.New("txn options: Partitions must be at least 1"))

@@ -242,6 +242,10 @@ func (s *scenario) run(d *datadriven.TestData) {
 			p := a.producer()
 			req.Expected = &p
 		}
+		if code := s.opts.checkInit(&req); code != coordinator.CodeNone {
+			fmt.Fprintf(&s.out, "init: %v\n", code)
+			return
+		}
 		s.submit("init", func(pid int64) any { r := req; r.newProducerID = pid; return &r })
 	case "add", "verify":
 		req := &AddRequest{

@@ -1,13 +1,13 @@
-package server
+package txn
 
 import (
 	"context"
 	"fmt"
 )
 
-// producerIDBlocks gives out producer ids from blocks that the controller allocates. A block that
+// producerIDs gives out producer ids from blocks that the controller allocates. A block that
 // is not used up is lost with the process: ids are plenty.
-type producerIDBlocks struct {
+type producerIDs struct {
 	allocate func(ctx context.Context) (first int64, n int32, err error)
 	// turn holds the state; it is a channel because allocating takes a write to the raft log.
 	turn chan producerIDBlock
@@ -16,16 +16,16 @@ type producerIDBlocks struct {
 // producerIDBlock is the rest [next, end) of a block.
 type producerIDBlock struct{ next, end int64 }
 
-func newProducerIDBlocks(
+func newProducerIDs(
 	allocate func(ctx context.Context) (int64, int32, error),
-) *producerIDBlocks {
-	p := &producerIDBlocks{allocate: allocate, turn: make(chan producerIDBlock, 1)}
+) *producerIDs {
+	p := &producerIDs{allocate: allocate, turn: make(chan producerIDBlock, 1)}
 	p.turn <- producerIDBlock{}
 	return p
 }
 
 // next returns an id that no other producer has.
-func (p *producerIDBlocks) next(ctx context.Context) (int64, error) {
+func (p *producerIDs) next(ctx context.Context) (int64, error) {
 	var block producerIDBlock
 	select {
 	case block = <-p.turn:
