@@ -76,6 +76,14 @@ func (op *produceOp) verify(clientID string) {
 	if op.head.Version < produceAdds && !s.brokerFlag("transaction.partition.verification.enable") {
 		return
 	}
+	// Twice if the markers of the last transaction came meanwhile.
+	for op.verifyOnce(producer, clientID) {
+	}
+}
+
+// verifyOnce prepares the partitions and asks the coordinator. It reports whether that has to be
+// done again.
+func (op *produceOp) verifyOnce(producer coordinator.Producer, clientID string) (again bool) {
 	add := txn.AddRequest{
 		TransactionalID: string(op.req.TransactionalID), Producer: producer,
 		VerifyOnly:         op.head.Version < produceAdds,
@@ -96,12 +104,13 @@ func (op *produceOp) verify(clientID string) {
 		}
 	}
 	if len(asked) == 0 {
-		return
+		return false
 	}
-	out := s.opts.Transactions.AddPartitions(op.c.ctx, add)
+	out := op.c.s.opts.Transactions.AddPartitions(op.c.ctx, add)
 	for i, v := range asked {
 		v.err = verificationError(out.CodeOf(i), op.head.Version)
 	}
+	return out.Waited && out.Code == coordinator.CodeNone
 }
 
 // producer is the one producer of the request's transactional batches.

@@ -230,6 +230,7 @@ func (m *machine) markersWritten(
 		if changed {
 			tr.records = append(tr.records, next)
 		}
+		resp.Waited = true
 		outs = append(outs, coordinator.Output{Ticket: p.ticket, Value: resp})
 	}
 	return m.write(now, tr, outs, func(code ErrorCode) []coordinator.Output {

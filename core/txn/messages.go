@@ -50,6 +50,10 @@ type AddResponse struct {
 	Code ErrorCode
 	// Partitions has a code for each of the request's if Code is NONE; nil stands for NONE only.
 	Partitions []ErrorCode
+	// Waited says that the markers of the last transaction were waited for. They make the guards
+	// void with which partitions are protected against markers that come late: take new ones, and
+	// ask again.
+	Waited bool
 }
 
 // CodeOf is what the answer says of the request's i-th partition.
