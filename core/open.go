@@ -273,11 +273,14 @@ func (b *Broker) openTransactions(millis func(name string) time.Duration) error 
 		Log:                 &internalLog{b.replicas, txn.TopicName},
 		Markers:             b.markers,
 		AllocateProducerIDs: b.controller.AllocateProducerIDs,
-		Logger:              b.log,
-		Now:                 b.opts.Now,
-		MaxTimeout:          millis("transaction.max.timeout.ms"),
-		AbortInterval:       millis("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
-		Expiration:          millis("transactional.id.expiration.ms"),
+		TransactionVersion: func() int16 {
+			return int16(b.controller.Image().FeatureLevel(metadata.TransactionVersion))
+		},
+		Logger:        b.log,
+		Now:           b.opts.Now,
+		MaxTimeout:    millis("transaction.max.timeout.ms"),
+		AbortInterval: millis("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
+		Expiration:    millis("transactional.id.expiration.ms"),
 	})
 	return err
 }

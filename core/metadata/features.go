@@ -28,7 +28,7 @@ type FeatureDef struct {
 var featureDefs = []FeatureDef{
 	{Name: GroupVersion, Max: 0, Default: 0},
 	{Name: MetadataVersion, Min: 7, Max: 30, Default: 30},
-	{Name: TransactionVersion, Max: 0, Default: 0},
+	{Name: TransactionVersion, Max: 2, Default: 2},
 }
 
 // FeatureDefs returns the features in name order.

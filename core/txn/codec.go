@@ -41,23 +41,39 @@ func ReadKey(b []byte) (string, error) {
 	return id, nil
 }
 
-// AppendValue appends md in the flexible version.
-func AppendValue(b []byte, md *Metadata) []byte {
-	b = binary.BigEndian.AppendUint16(b, flexibleVersion)
+// AppendValue appends md in version 1, or without flexible in version 0, which lacks what is in the
+// tags.
+func AppendValue(b []byte, md *Metadata, flexible bool) []byte {
+	version := uint16(plainVersion)
+	if flexible {
+		version = flexibleVersion
+	}
+	b = binary.BigEndian.AppendUint16(b, version)
 	b = binary.BigEndian.AppendUint64(b, uint64(md.ProducerID))
 	b = binary.BigEndian.AppendUint16(b, uint16(md.ProducerEpoch))
 	b = binary.BigEndian.AppendUint32(b, uint32(md.TimeoutMS))
 	b = append(b, byte(md.State))
-	b = appendPartitions(b, md)
+	b = appendPartitions(b, md, flexible)
 	b = binary.BigEndian.AppendUint64(b, uint64(md.LastUpdateMS))
 	b = binary.BigEndian.AppendUint64(b, uint64(md.StartMS))
+	if !flexible {
+		return b
+	}
 	return appendTags(b, md)
 }
 
+// appendLength appends the length of an array, -1 for null.
+func appendLength(b []byte, n int, flexible bool) []byte {
+	if flexible {
+		return binary.AppendUvarint(b, uint64(n+1))
+	}
+	return binary.BigEndian.AppendUint32(b, uint32(n))
+}
+
 // appendPartitions appends the partitions, grouped by topic.
-func appendPartitions(b []byte, md *Metadata) []byte {
+func appendPartitions(b []byte, md *Metadata, flexible bool) []byte {
 	if md.State == Empty {
-		return append(b, 0)
+		return appendLength(b, -1, flexible)
 	}
 	topics := 0
 	for i := range md.Partitions {
@@ -65,19 +81,25 @@ func appendPartitions(b []byte, md *Metadata) []byte {
 			topics++
 		}
 	}
-	b = binary.AppendUvarint(b, uint64(topics)+1)
+	b = appendLength(b, topics, flexible)
 	for rest := md.Partitions; len(rest) > 0; {
 		topic, n := rest[0].Topic, 0
 		for n < len(rest) && rest[n].Topic == topic {
 			n++
 		}
-		b = binary.AppendUvarint(b, uint64(len(topic))+1)
+		if flexible {
+			b = binary.AppendUvarint(b, uint64(len(topic))+1)
+		} else {
+			b = binary.BigEndian.AppendUint16(b, uint16(len(topic)))
+		}
 		b = append(b, topic...)
-		b = binary.AppendUvarint(b, uint64(n)+1)
+		b = appendLength(b, n, flexible)
 		for _, p := range rest[:n] {
 			b = binary.BigEndian.AppendUint32(b, uint32(p.Partition))
 		}
-		b = append(b, 0) // no tags
+		if flexible {
+			b = append(b, 0) // no tags
+		}
 		rest = rest[n:]
 	}
 	return b

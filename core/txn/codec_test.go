@@ -39,7 +39,7 @@ func TestCodecWritesTheBytesOfTheTable(t *testing.T) {
 		0000018bcfe5687b 0000018bcfe56800
 		04 00 08 00000000000003e7 01 08 00000000000003e9 02 02 0002 03 02 0007`)
 	md := sample()
-	require.Equal(t, value, AppendValue(nil, &md))
+	require.Equal(t, value, AppendValue(nil, &md, true))
 	got, err := ReadValue(value)
 	require.NoError(t, err)
 	require.Equal(t, md, got)
@@ -50,7 +50,7 @@ func TestCodecWritesTheBytesOfTheTable(t *testing.T) {
 		TimeoutMS: 1, StartMS: -1, LastUpdateMS: 2,
 	}
 	require.Equal(t, unhex(t, `0001 0000000000000001 0000 00000001 00 00
-		0000000000000002 ffffffffffffffff 00`), AppendValue(nil, &empty))
+		0000000000000002 ffffffffffffffff 00`), AppendValue(nil, &empty, true))
 }
 
 // Version 0 is what Kafka before 4.0 wrote.
@@ -80,7 +80,7 @@ func TestCodecAgreesWithKmsg(t *testing.T) {
 			md.Partitions, md.NextProducerID, md.ClientVersion = nil, -1, 0
 		}
 		theirs := kmsg.NewTxnMetadataValue()
-		require.NoError(t, theirs.ReadFrom(AppendValue(nil, &md)))
+		require.NoError(t, theirs.ReadFrom(AppendValue(nil, &md, true)))
 		require.Equal(t, md.ProducerID, theirs.ProducerID)
 		require.Equal(t, md.PreviousProducerID, theirs.PreviousProducerID)
 		require.Equal(t, md.NextProducerID, theirs.NextProducerID)
@@ -93,9 +93,10 @@ func TestCodecAgreesWithKmsg(t *testing.T) {
 		require.Equal(t, md.ClientVersion, theirs.ClientTransactionVersion)
 		require.Equal(t, md.NextProducerEpoch, theirs.NextProducerEpoch)
 		require.Zero(t, theirs.UnknownTags.Len())
-		require.Equal(t, AppendValue(nil, &md), theirs.AppendTo(nil))
+		require.Equal(t, AppendValue(nil, &md, true), theirs.AppendTo(nil))
 
 		theirs.Version = 0
+		require.Equal(t, AppendValue(nil, &md, false), theirs.AppendTo(nil))
 		got, err := ReadValue(theirs.AppendTo(nil))
 		require.NoError(t, err)
 		require.Equal(t, md.Partitions, got.Partitions)
@@ -118,7 +119,7 @@ func TestCodecSkipsTagsOfTheFuture(t *testing.T) {
 
 func TestCodecRefusesWhatIsCutOrWrong(t *testing.T) {
 	md := sample()
-	value := AppendValue(nil, &md)
+	value := AppendValue(nil, &md, true)
 	for n := range value {
 		_, err := ReadValue(value[:n])
 		require.ErrorIs(t, err, ErrMalformedRecord, "cut at %d", n)
@@ -141,14 +142,14 @@ func TestCodecRefusesWhatIsCutOrWrong(t *testing.T) {
 
 func FuzzReadValue(f *testing.F) {
 	md := sample()
-	f.Add(AppendValue(nil, &md))
+	f.Add(AppendValue(nil, &md, true))
 	f.Add([]byte{0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		md, err := ReadValue(b)
 		if err != nil || len(b) > 1<<12 {
 			return
 		}
-		again, err := ReadValue(AppendValue(nil, &md))
+		again, err := ReadValue(AppendValue(nil, &md, true))
 		require.NoError(t, err)
 		if md.State == Empty {
 			md.Partitions = nil

@@ -123,7 +123,7 @@ func (m *machine) write(
 		step.Records = append(step.Records, record.Record{
 			Timestamp: now.UnixMilli(),
 			Key:       AppendKey(nil, tr.id),
-			Value:     AppendValue(nil, &tr.records[i]),
+			Value:     AppendValue(nil, &tr.records[i], m.opts.TransactionVersion() > 0),
 		})
 	}
 	m.flying[tr.id] = flight{records: len(step.Records), lastEpoch: tr.lastEpoch}

@@ -33,7 +33,7 @@ func (m *machine) init(now time.Time, t coordinator.Ticket, in *InitRequest) coo
 		// The transaction is aborted first, under an epoch that no client ever gets. The client
 		// tries again and finds it done.
 		outs := refuse(coordinator.CodeConcurrentTransactions)
-		return m.write(now, tx.fence(in.TransactionalID, now), outs, refuse)
+		return m.write(now, m.fence(in.TransactionalID, tx, now), outs, refuse)
 	}
 	next, last, ok := tx.nextEpoch(in, now)
 	if !ok {
@@ -106,14 +106,15 @@ func (tx *transaction) nextEpoch(in *InitRequest, now time.Time) (
 }
 
 // fence is the abort of an open transaction whose client is gone or late: the epoch rises so that
-// nothing of it is accepted any more, and rises again with the end of the transaction, as with any
-// (KIP-890).
-func (tx *transaction) fence(id string, now time.Time) transition {
+// nothing of it is accepted any more, and in version 2 rises again with the end of the transaction,
+// as with any.
+func (m *machine) fence(id string, tx *transaction, now time.Time) transition {
 	next := tx.transit(PrepareAbort, now.UnixMilli())
-	next.ClientVersion = versionTwo
 	next.NextProducerID = NoProducerID
-	fenced := raise(tx.ProducerEpoch)
-	next.ProducerEpoch = raise(fenced)
+	next.ProducerEpoch, next.ClientVersion = raise(tx.ProducerEpoch), 0
+	if m.opts.TransactionVersion() >= versionTwo {
+		next.ProducerEpoch, next.ClientVersion = raise(next.ProducerEpoch), versionTwo
+	}
 	return transition{id: id, records: []Metadata{next}, lastEpoch: NoProducerEpoch}
 }
 

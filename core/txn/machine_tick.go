@@ -49,7 +49,7 @@ func (m *machine) abortLate(now time.Time) coordinator.Step {
 		}
 		m.opts.Logger.Info("abort transaction: it is over its timeout", "transactional_id", id,
 			"producer_id", tx.ProducerID, "timeout_ms", tx.TimeoutMS)
-		one := m.write(now, tx.fence(id, now), nil, func(ErrorCode) []coordinator.Output { return nil })
+		one := m.write(now, m.fence(id, tx, now), nil, func(ErrorCode) []coordinator.Output { return nil })
 		step.Records = append(step.Records, one.Records...)
 		ids = append(ids, id)
 	}

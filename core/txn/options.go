@@ -45,6 +45,10 @@ type Options struct {
 	// ExpirationInterval is how often unused transactional ids are looked for
 	// (transaction.remove.expired.transaction.cleanup.interval.ms, 1 h).
 	ExpirationInterval time.Duration
+	// TransactionVersion is the level of the feature transaction.version: with 2 a coordinator that
+	// fences a producer does it as its clients end transactions (KIP-890), with 0 records are in
+	// version 0. Default always 2.
+	TransactionVersion func() int16
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 	// Logger gets what clients do not see; default discards.
@@ -59,6 +63,9 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.AbortInterval, 10*time.Second)
 	setDefault(&o.Expiration, 7*24*time.Hour)
 	setDefault(&o.ExpirationInterval, time.Hour)
+	if o.TransactionVersion == nil {
+		o.TransactionVersion = func() int16 { return versionTwo }
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -20,7 +20,8 @@ import (
 // virtual time and with a log in memory. Expected answers follow the KIP or rule that a text names,
 // and Kafka 4.4.0 where it was asked (core/server/testdata/transactions_kafka_4.4.0.txt).
 //
-//	options k=D…    start anew with options (max, abort, expiration, check)
+//	options k=D…    start anew with options (max, abort, expiration, check; level of
+//	                transaction.version)
 //	init            InitProducerId; timeout=MS pid=N epoch=N (what is expected)
 //	add             AddPartitionsToTxn; pid=N epoch=N parts=(topic/partition,…) v2 patience=D
 //	verify          the same, verify only
@@ -232,8 +233,10 @@ func (s *scenario) run(d *datadriven.TestData) {
 	id := a.text("id", "t")
 	switch d.Cmd {
 	case "options":
+		level := int16(a.number("level", versionTwo))
 		s.reset(Options{
-			MaxTimeout: a.duration("max", 0), AbortInterval: a.duration("abort", 0),
+			TransactionVersion: func() int16 { return level },
+			MaxTimeout:         a.duration("max", 0), AbortInterval: a.duration("abort", 0),
 			Expiration: a.duration("expiration", 0), ExpirationInterval: a.duration("check", 0),
 		})
 	case "init":

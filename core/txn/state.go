@@ -72,8 +72,7 @@ const lastEpoch = math.MaxInt16 - 1
 // exhausted tells that a producer id has no further epoch for its client.
 func exhausted(epoch int16) bool { return epoch >= lastEpoch }
 
-// versionTwo is the transaction version of KIP-890: the epoch rises with every transaction. It is
-// also the level of this broker.
+// versionTwo is the transaction version of KIP-890: the epoch rises with every transaction.
 const versionTwo = 2
 
 // Metadata is the durable state of a transactional id: the value of its record.
