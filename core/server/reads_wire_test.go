@@ -54,6 +54,7 @@ func TestReadsAnswerAsKafkaDoes(t *testing.T) {
 	w.sessions()
 	w.listOffsets()
 	w.epochs()
+	w.transactions()
 	if *readsFrom != "" {
 		require.NoError(t, os.WriteFile(readsGolden, []byte(w.out.String()), 0o644))
 		return
