@@ -16,6 +16,7 @@ import (
 	"github.com/millstream-io/millstream/core/server"
 	"github.com/millstream-io/millstream/core/server/admin"
 	"github.com/millstream-io/millstream/core/storage"
+	"github.com/millstream-io/millstream/core/storage/compact"
 	"github.com/millstream-io/millstream/core/txn"
 	"github.com/millstream-io/millstream/core/vnet"
 )
@@ -28,6 +29,7 @@ type Broker struct {
 
 	raftDir, dataDir *storage.Dir
 	controller       *controller.Controller
+	cleaner          *compact.Cleaner
 	replicas         *replica.Manager
 	groups           *group.Coordinator
 	markers          *markerSender

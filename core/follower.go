@@ -52,6 +52,7 @@ func (f *follower) apply(image *metadata.Image) {
 		f.b.log.Error("cannot apply the metadata to all partitions", "error", complaint)
 	}
 	f.complaint = complaint
+	f.b.cleaner.Configure(cleanerSettings(image))
 	f.b.latest.Store(image)
 	f.b.applySettings()
 	f.b.groups.UpdateLeadership(f.leadership(image, group.TopicName))

@@ -72,6 +72,7 @@ func (b *Broker) open(ctx, run context.Context) error {
 	if err := b.openServer(); err != nil {
 		return err
 	}
+	b.background.Go(func() { b.cleaner.Run(run) })
 	b.background.Go(func() { b.serve(run, b.listener) })
 	b.background.Go(func() { b.serve(run, b.pipe) })
 	return b.openAdmin()
@@ -255,6 +256,9 @@ func (b *Broker) openReplicas(ctx context.Context) error {
 		return err
 	}
 	if err := b.openTransactions(millis); err != nil {
+		return err
+	}
+	if err := b.openCleaner(image); err != nil {
 		return err
 	}
 	b.follow = newFollower(b)

@@ -11,13 +11,17 @@ type TopicSettings struct {
 	CleanupDelete        bool
 	CleanupCompact       bool
 	Compression          Compression
+	DeleteRetentionMS    int64
 	FileDeleteDelayMS    int64
 	Flush                string // FlushAlways, FlushGroup or FlushOS
 	FlushMessages        int64
 	FlushMS              int64
 	IndexIntervalBytes   int
 	LogAppendTime        bool
+	MaxCompactionLagMS   int64
 	MaxMessageBytes      int
+	MinCleanableRatio    float64
+	MinCompactionLagMS   int64
 	MinInsyncReplicas    int
 	Preallocate          bool
 	RetentionBytes       int64
@@ -45,6 +49,7 @@ func (i *Image) TopicSettings(t *Topic) TopicSettings {
 		return i.topicValue(t.Configs, def).Value
 	}
 	long := func(name string) int64 { return number(get(name)) }
+	ratio, _ := strconv.ParseFloat(get("min.cleanable.dirty.ratio"), 64) // validated when set
 	policies := splitList(get("cleanup.policy"))
 	s := TopicSettings{
 		CleanupDelete:  slices.Contains(policies, cleanupDelete),
@@ -55,13 +60,17 @@ func (i *Image) TopicSettings(t *Topic) TopicSettings {
 			Lz4Level:  int(long("compression.lz4.level")),
 			ZstdLevel: int(long("compression.zstd.level")),
 		},
+		DeleteRetentionMS:  long("delete.retention.ms"),
 		FileDeleteDelayMS:  long("file.delete.delay.ms"),
 		Flush:              i.flush(t),
 		FlushMessages:      long("flush.messages"),
 		FlushMS:            long("flush.ms"),
 		IndexIntervalBytes: int(long("index.interval.bytes")),
 		LogAppendTime:      get("message.timestamp.type") == logAppendTime,
+		MaxCompactionLagMS: long("max.compaction.lag.ms"),
 		MaxMessageBytes:    int(long("max.message.bytes")),
+		MinCleanableRatio:  ratio,
+		MinCompactionLagMS: long("min.compaction.lag.ms"),
 		MinInsyncReplicas:  int(long("min.insync.replicas")),
 		Preallocate:        get("preallocate") == "true",
 		RetentionBytes:     max(long("retention.bytes"), -1),

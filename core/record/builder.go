@@ -59,19 +59,8 @@ func (b *Builder) Append(r Record) {
 	if r.Timestamp > b.maxTime {
 		b.maxTime = r.Timestamp
 	}
-	timeDelta := r.Timestamp - b.baseTime
-	b.buf = AppendVarint(b.buf, int64(recordSize(&r, timeDelta, int64(b.count))))
-	b.buf = append(b.buf, 0)
-	b.buf = AppendVarint(b.buf, timeDelta)
-	b.buf = AppendVarint(b.buf, int64(b.count))
-	b.buf = appendBytes(b.buf, r.Key)
-	b.buf = appendBytes(b.buf, r.Value)
-	b.buf = AppendVarint(b.buf, int64(len(r.Headers)))
-	for i := range r.Headers {
-		b.buf = AppendVarint(b.buf, int64(len(r.Headers[i].Key)))
-		b.buf = append(b.buf, r.Headers[i].Key...)
-		b.buf = appendBytes(b.buf, r.Headers[i].Value)
-	}
+	r.Offset = int64(b.count)
+	b.buf = appendRecord(b.buf, &r, b.baseTime, 0)
 	b.count++
 }
 

@@ -296,6 +296,12 @@ func logConfig(s metadata.TopicSettings) storage.Config {
 		TimestampBeforeMaxMS: s.TimestampBeforeMaxMS,
 		TimestampAfterMaxMS:  s.TimestampAfterMaxMS,
 		SkipVerification:     s.SkipVerification,
+		Delete:               s.CleanupDelete,
+
+		DeleteRetentionMS:      s.DeleteRetentionMS,
+		MinCompactionLagMS:     s.MinCompactionLagMS,
+		MaxCompactionLagMS:     s.MaxCompactionLagMS,
+		MinCleanableDirtyRatio: s.MinCleanableRatio,
 	}
 }
 

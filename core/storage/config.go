@@ -32,7 +32,8 @@ type Config struct {
 	FileDeleteDelayMS  int64       // file.delete.delay.ms: between .deleted and unlink
 	MaxMessageBytes    int         // max.message.bytes: largest batch of a client
 	Flush              FlushPolicy // flush, not one of Kafka's: always, group or os
-	Compact            bool        // cleanup.policy has compact: keys required, no retention yet
+	Compact            bool        // cleanup.policy has compact: keys required
+	Delete             bool        // cleanup.policy has delete: retention applies
 	LogAppendTime      bool        // message.timestamp.type=LogAppendTime
 	// TimestampBeforeMaxMS is message.timestamp.before.max.ms: how old a record may be.
 	TimestampBeforeMaxMS int64
@@ -41,6 +42,14 @@ type Config struct {
 	// SkipVerification is the opposite of transaction.partition.verification.enable: a client's
 	// transaction may begin without a VerificationGuard.
 	SkipVerification bool
+	// DeleteRetentionMS is delete.retention.ms: how long compaction keeps tombstones and markers.
+	DeleteRetentionMS int64
+	// MinCompactionLagMS is min.compaction.lag.ms: how long a record stays before compaction.
+	MinCompactionLagMS int64
+	// MaxCompactionLagMS is max.compaction.lag.ms: when compaction is due whatever the ratio is.
+	MaxCompactionLagMS int64
+	// MinCleanableDirtyRatio is min.cleanable.dirty.ratio: the part of the log that must be dirty.
+	MinCleanableDirtyRatio float64
 }
 
 // DefaultConfig returns Kafka's defaults and FlushGroup.
@@ -55,8 +64,13 @@ func DefaultConfig() Config {
 		FileDeleteDelayMS:    60_000,
 		MaxMessageBytes:      1048588,
 		Flush:                FlushGroup,
+		Delete:               true,
 		TimestampBeforeMaxMS: math.MaxInt64,
 		TimestampAfterMaxMS:  3_600_000,
+
+		DeleteRetentionMS:      24 * 3600 * 1000,
+		MaxCompactionLagMS:     math.MaxInt64,
+		MinCleanableDirtyRatio: 0.5,
 	}
 }
 
@@ -70,6 +84,15 @@ func (c Config) withDefaults() Config {
 		c.Flush = FlushGroup
 	}
 	return c
+}
+
+// rollMS is the longest span of record time in one segment: what must be compacted soon may not
+// stay in the active segment, which never is (KIP-354).
+func (c *Config) rollMS() int64 {
+	if c.Compact && c.MaxCompactionLagMS > 0 {
+		return min(c.SegmentMS, c.MaxCompactionLagMS)
+	}
+	return c.SegmentMS
 }
 
 // validate reports all fields that are out of range, joined.
@@ -90,6 +113,11 @@ func (c Config) validate() error {
 	check(c.MaxMessageBytes > 0, "max.message.bytes", c.MaxMessageBytes)
 	check(c.TimestampBeforeMaxMS >= 0, "message.timestamp.before.max.ms", c.TimestampBeforeMaxMS)
 	check(c.TimestampAfterMaxMS >= 0, "message.timestamp.after.max.ms", c.TimestampAfterMaxMS)
+	check(c.DeleteRetentionMS >= 0, "delete.retention.ms", c.DeleteRetentionMS)
+	check(c.MinCompactionLagMS >= 0, "min.compaction.lag.ms", c.MinCompactionLagMS)
+	check(c.MaxCompactionLagMS >= 0, "max.compaction.lag.ms", c.MaxCompactionLagMS)
+	check(c.MinCleanableDirtyRatio >= 0 && c.MinCleanableDirtyRatio <= 1,
+		"min.cleanable.dirty.ratio", c.MinCleanableDirtyRatio)
 	switch c.Flush {
 	case FlushAlways, FlushGroup, FlushOS:
 	default:

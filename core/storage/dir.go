@@ -196,6 +196,14 @@ func (d *Dir) saveHighWatermarks() error {
 	})
 }
 
+// saveCleanedOffsets implements logOwner. Logs that were never compacted have no line.
+func (d *Dir) saveCleanedOffsets() error {
+	return d.saveCheckpoint(fileCleanedOffsets, func(l *Log) (int64, bool) {
+		at := l.CleanedOffset()
+		return at, at >= 0
+	})
+}
+
 // saveCheckpoint writes one offset of each log that has one into a checkpoint file.
 func (d *Dir) saveCheckpoint(name string, offset func(*Log) (int64, bool)) error {
 	if !d.opened.Load() {
@@ -221,7 +229,8 @@ func (d *Dir) saveCheckpoint(name string, offset func(*Log) (int64, bool)) error
 
 // saveCheckpoints writes all checkpoint files.
 func (d *Dir) saveCheckpoints() error {
-	return errors.Join(d.saveRecoveryPoints(), d.saveStartOffsets(), d.saveHighWatermarks())
+	return errors.Join(d.saveRecoveryPoints(), d.saveStartOffsets(), d.saveHighWatermarks(),
+		d.saveCleanedOffsets())
 }
 
 // Close syncs and closes all logs, writes the checkpoints and the marker of a clean shutdown, and
@@ -263,6 +272,7 @@ func (l *Log) close() error {
 		l.closed.Store(true)
 		return *err
 	}
+	defer l.claimSegments()()
 	if err := l.takeToken(context.Background()); err != nil {
 		return err
 	}

@@ -203,6 +203,7 @@ func (d *Dir) setAside(suffix string, logs ...*Log) (moved []*Log, err error) {
 
 // moveAway closes the log and renames its directory.
 func (l *Log) moveAway(path string) error {
+	defer l.claimSegments()()
 	if err := l.takeToken(context.Background()); err != nil {
 		return err
 	}

@@ -162,8 +162,9 @@ func (d *Dir) openLogs(ctx context.Context) error {
 	points, err1 := d.checkpoint(fileRecoveryPoints)
 	starts, err2 := d.checkpoint(fileStartOffsets)
 	marks, err3 := d.checkpoint(fileHighWatermarks)
-	entries, err4 := d.opts.FS.ReadDir(d.opts.Path)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	cleaned, err4 := d.checkpoint(fileCleanedOffsets)
+	entries, err5 := d.opts.FS.ReadDir(d.opts.Path)
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
@@ -187,7 +188,10 @@ func (d *Dir) openLogs(ctx context.Context) error {
 		l := d.newLog(tp, path, DefaultConfig())
 		d.mu.logs[tp] = l
 		p := openParams{clean: d.wasClean, recoveryPoint: points[tp], startOffset: starts[tp],
-			highWatermark: marks[tp]}
+			highWatermark: marks[tp], cleanedOffset: -1}
+		if at, ok := cleaned[tp]; ok {
+			p.cleanedOffset = at
+		}
 		group.Go(func() error {
 			if ctx.Err() == nil {
 				d.openLog(l, p)

@@ -46,6 +46,10 @@ var (
 	// ErrDirFailed says that the data directory failed for good: the kernel may have dropped
 	// writes, so only a restart, which reads what is really there, may go on.
 	ErrDirFailed = errors.New("data directory has failed")
+	// ErrCleaningVoid says that the log changed below a Cleaning, which then replaces nothing.
+	ErrCleaningVoid = errors.New("log was truncated, trimmed or closed while it was compacted")
+	// ErrCleaningBusy says that another Cleaning of the log is open.
+	ErrCleaningBusy = errors.New("log is being compacted already")
 	// ErrDamaged says that bytes which were on the disk for sure have changed. The partition is
 	// offline and its files are left as they are, since cutting them would lose the rest.
 	ErrDamaged = errors.New("log is damaged below its recovery point")

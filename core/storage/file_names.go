@@ -15,7 +15,8 @@ const (
 	suffixTxnIndex  = ".txnindex"
 	suffixSnapshot  = ".snapshot"
 	suffixDeleted   = ".deleted" // appended to a whole name: to be unlinked
-	suffixCleaned   = ".cleaned" // appended: a compaction that did not finish
+	suffixCleaned   = ".cleaned" // appended: made by a compaction that did not finish
+	suffixSwap      = ".swap"    // appended: made by a compaction, about to replace others
 	suffixTemp      = ".tmp"     // appended: an atomic write that did not finish
 )
 
@@ -39,6 +40,7 @@ const (
 	fileRecoveryPoints = "recovery-point-offset-checkpoint"
 	fileStartOffsets   = "log-start-offset-checkpoint"
 	fileHighWatermarks = "replication-offset-checkpoint"
+	fileCleanedOffsets = "cleaner-offset-checkpoint"
 )
 
 // segmentFile returns the path of a file of the segment that starts at base.

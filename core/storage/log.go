@@ -60,6 +60,17 @@ type Log struct {
 	unsynced  atomic.Int64 // bytes appended since the last sync was asked for
 	queued    atomic.Bool  // the log waits in the Dir's flusher
 
+	// cleaned is up to where compaction has read the log, -1 if it never did.
+	cleaned atomic.Int64
+	// cleaning says that a Cleaning is open.
+	cleaning atomic.Bool
+	// rewinds counts truncations and resets, by which a Cleaning finds out that it is void. The
+	// segments token guards its changes.
+	rewinds atomic.Int64
+	// segmentsToken is held while segments' files are renamed or removed. It comes before the sync
+	// token in the lock order. A channel, because it is held over I/O.
+	segmentsToken chan struct{}
+
 	listeners struct {
 		sync.Mutex
 		list atomic.Pointer[[]*listener]
@@ -82,6 +93,8 @@ type logOwner interface {
 	room(n int) error
 	// saveStartOffsets writes the log start checkpoint now.
 	saveStartOffsets() error
+	// saveCleanedOffsets writes the cleaner checkpoint now.
+	saveCleanedOffsets() error
 }
 
 type listener struct{ fn func() }
@@ -89,7 +102,8 @@ type listener struct{ fn func() }
 // newLog returns a log without segments; open finds or makes them.
 func newLog(owner logOwner, fsys vfs.FS, path string, tp TopicPartition, c Config) *Log {
 	l := &Log{tp: tp, fsys: fsys, owner: owner, logger: slog.New(slog.DiscardHandler),
-		syncToken: make(chan struct{}, 1)}
+		syncToken: make(chan struct{}, 1), segmentsToken: make(chan struct{}, 1)}
+	l.cleaned.Store(-1)
 	l.path.Store(&path)
 	l.topicID.Store(&uuid.Nil)
 	l.config.Store(&c)

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/google/uuid"
 	"github.com/millstream-io/millstream/core/vfs"
@@ -25,6 +24,7 @@ type openParams struct {
 	recoveryPoint int64 // below it everything was synced
 	startOffset   int64 // of the log, from the checkpoint
 	highWatermark int64 // from the checkpoint
+	cleanedOffset int64 // from the checkpoint; holes between segments below it are legal
 }
 
 // open loads or recovers the files in the log's directory. Afterwards everything in the log is
@@ -34,6 +34,7 @@ func (l *Log) open(p openParams) error {
 	l.synced.Store(p.recoveryPoint)
 	l.start.Store(p.startOffset)
 	l.highWatermark.Store(p.highWatermark)
+	l.cleaned.Store(p.cleanedOffset)
 	if err := l.readTopicID(); err != nil {
 		return err
 	}
@@ -148,6 +149,9 @@ func (l *Log) writeTopicID(id uuid.UUID) error {
 // cleanDirectory removes what an earlier life did not finish and returns the segments' base offsets
 // in order.
 func (l *Log) cleanDirectory() ([]int64, error) {
+	if err := l.finishSwaps(); err != nil {
+		return nil, err
+	}
 	entries, err := l.fsys.ReadDir(l.dir())
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", l.dir(), err)
@@ -157,8 +161,7 @@ func (l *Log) cleanDirectory() ([]int64, error) {
 	for _, e := range entries {
 		name := e.Name()
 		path := filepath.Join(l.dir(), name)
-		if strings.HasSuffix(name, suffixDeleted) || strings.HasSuffix(name, suffixCleaned) ||
-			strings.HasSuffix(name, suffixTemp) {
+		if transient(name) {
 			if err := removeIfExists(l.fsys, path); err != nil {
 				return nil, fmt.Errorf("remove left-over %s: %w", path, err)
 			}
@@ -213,7 +216,8 @@ func (l *Log) openSegments(bases []int64, p openParams) ([]*segment, epochList, 
 		for _, e := range res.epochs {
 			epochs = epochs.extend(e.epoch, e.start)
 		}
-		if lost := s.state().next < bases[min(i+1, len(bases)-1)]; !last && dirty &&
+		after := bases[min(i+1, len(bases)-1)]
+		if lost := s.state().next < after && after > p.cleanedOffset; !last && dirty &&
 			(res.torn > 0 || lost) {
 			return list, epochs, l.retireAfter(bases[i+1:], s)
 		}

@@ -17,6 +17,7 @@ func (l *Log) deleteExpired(now int64) (int, error) {
 	if err := l.Err(); err != nil {
 		return 0, err
 	}
+	defer l.claimSegments()()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed.Load() {
@@ -52,7 +53,7 @@ func (l *Log) countExpired(list []*segment, c *Config, now int64) int {
 			return i
 		}
 		expired := end <= l.start.Load() && i+1 < len(list)
-		if !c.Compact {
+		if c.Delete {
 			expired = expired || c.RetentionMS >= 0 && now-l.lastTime(s, st) > c.RetentionMS ||
 				c.RetentionBytes >= 0 && excess-st.size >= 0
 		}
@@ -117,9 +118,12 @@ func (l *Log) syncNamesLocked() error {
 }
 
 // retireSegment renames the files of a segment that left the list and has them unlinked later.
-func (l *Log) retireSegment(s *segment) error {
+func (l *Log) retireSegment(s *segment) error { return l.retireFiles(s, segmentSuffixes) }
+
+// retireFiles is retireSegment for some of the files.
+func (l *Log) retireFiles(s *segment, suffixes []string) error {
 	var errs []error
-	for _, suffix := range segmentSuffixes {
+	for _, suffix := range suffixes {
 		name := segmentFile(l.dir(), s.base, suffix)
 		err := l.fsys.Rename(name, name+suffixDeleted)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -157,6 +161,7 @@ func (l *Log) DeleteRecordsBefore(offset int64) error {
 	if err := l.owner.saveStartOffsets(); err != nil {
 		return fmt.Errorf("delete records of %s before %d: %w", l.tp, offset, err)
 	}
+	defer l.claimSegments()()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	list, n := *l.segments.Load(), 0

@@ -30,9 +30,11 @@ func (l *Log) rewind(fn func() error) error {
 	if err := l.Err(); err != nil {
 		return err
 	}
+	defer l.claimSegments()()
 	if err := l.takeToken(context.Background()); err != nil {
 		return err
 	}
+	l.rewinds.Add(1)
 	err := fn()
 	l.giveToken()
 	if err != nil {
@@ -52,6 +54,9 @@ func (l *Log) truncateWithToken(offset int64) error {
 	}
 	l.synced.Store(min(l.synced.Load(), offset))
 	if err := l.owner.saveRecoveryPoints(); err != nil {
+		return err
+	}
+	if err := l.lowerCleaned(offset); err != nil {
 		return err
 	}
 	list := slices.Clone(*l.segments.Load())
@@ -129,6 +134,9 @@ func (l *Log) resetWithToken(offset int64) error {
 func (l *Log) resetLocked(offset int64) error {
 	l.synced.Store(min(l.synced.Load(), offset))
 	if err := l.owner.saveRecoveryPoints(); err != nil {
+		return err
+	}
+	if err := l.lowerCleaned(offset); err != nil {
 		return err
 	}
 	s, err := l.replaceSegments(offset)

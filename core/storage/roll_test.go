@@ -155,7 +155,7 @@ func TestRetentionStopsAtTheHighWatermark(t *testing.T) {
 
 func TestRetentionLeavesCompactedTopicsAlone(t *testing.T) {
 	c := DefaultConfig()
-	c.RetentionBytes, c.RetentionMS, c.Compact = 0, 1, true
+	c.RetentionBytes, c.RetentionMS, c.Compact, c.Delete = 0, 1, true, false
 	_, _, d, l := retained(t, c)
 	d.ApplyRetention()
 	require.Zero(t, l.StartOffset())

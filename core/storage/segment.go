@@ -62,17 +62,22 @@ func createSegment(fsys vfs.FS, dir string, base, nowMS int64) (*segment, error)
 // openSegmentFiles opens the files, created if missing but for the one of aborted transactions, and
 // knows nothing of their content.
 func openSegmentFiles(fsys vfs.FS, dir string, base, nowMS int64) (*segment, error) {
+	return openNamedSegment(fsys, dir, base, nowMS, "")
+}
+
+// openNamedSegment is openSegmentFiles of files whose names end with a transient suffix.
+func openNamedSegment(fsys vfs.FS, dir string, base, nowMS int64, end string) (*segment, error) {
 	s := &segment{base: base, fsys: fsys, dir: dir, createdMS: nowMS}
 	s.refs.Store(1)
 	s.resetState()
-	name := segmentFile(dir, base, suffixLog)
+	name := segmentFile(dir, base, suffixLog+end)
 	var err error
 	if s.log, err = fsys.OpenFile(name, vfs.ReadWrite|vfs.Create, 0o644); err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
-	s.mu.offsets.file, _, err = openIndexFile(fsys, segmentFile(dir, base, suffixIndex))
+	s.mu.offsets.file, _, err = openIndexFile(fsys, segmentFile(dir, base, suffixIndex+end))
 	if err == nil {
-		s.mu.times.file, _, err = openIndexFile(fsys, segmentFile(dir, base, suffixTimeIndex))
+		s.mu.times.file, _, err = openIndexFile(fsys, segmentFile(dir, base, suffixTimeIndex+end))
 	}
 	if err == nil {
 		err = s.mu.aborts.open(fsys, segmentFile(dir, base, suffixTxnIndex))
@@ -158,7 +163,7 @@ func (s *segment) rollReason(c *Config, n, lastOffset, maxTimestamp, nowMS int64
 	switch {
 	case s.mu.size+n > c.SegmentBytes:
 		return "size"
-	case waited > c.SegmentMS:
+	case waited > c.rollMS():
 		return "time"
 	case (s.mu.offsets.count+1)*offsetEntrySize > limit:
 		return "index"
