@@ -50,7 +50,7 @@ func (l *Log) CleanState() CleanState {
 
 // cleanBound is the offset that compaction must stay below: what is not decided or not committed
 // may yet go away, and then the older values of its keys would be needed.
-func (l *Log) cleanBound() int64 { return min(l.highWatermark.Load(), l.end.Load()) }
+func (l *Log) cleanBound() int64 { return min(l.LastStableOffset(), l.end.Load()) }
 
 func (s *segment) info(end int64) SegmentInfo {
 	s.mu.Lock()
@@ -341,6 +341,9 @@ func (c *Cleaning) replace(old []*segment, fill func(w *CleanWriter) error) erro
 	if err != nil {
 		return err
 	}
+	if err := s.mu.aborts.create(l.fsys); err != nil {
+		return errors.Join(err, s.removeNamed(suffixCleaned))
+	}
 	w := &CleanWriter{cleaning: c, segment: s, interval: int64(l.config.Load().IndexIntervalBytes)}
 	err = fill(w)
 	if err == nil {
@@ -369,8 +372,21 @@ type AbortedRange struct {
 	LastStableOffset int64 // when the marker was written
 }
 
-// Aborted returns the aborted transactions that overlap [from, upTo).
-func (c *Cleaning) Aborted(from, upTo int64) ([]AbortedRange, error) { return nil, nil }
+// Aborted returns the aborted transactions that have records in [from, upTo).
+func (c *Cleaning) Aborted(from, upTo int64) ([]AbortedRange, error) {
+	var found []AbortedRange
+	err := c.log.eachAborted(from, upTo, func(a *abortedTxn) {
+		found = append(found, AbortedRange{ProducerID: a.producerID, FirstOffset: a.firstOffset,
+			LastOffset: a.lastOffset, LastStableOffset: a.lastStableOffset})
+	})
+	if errors.Is(err, ErrOffsetOutOfRange) {
+		return nil, c.void()
+	}
+	return found, err
+}
 
-// AppendAborted adds a transaction to the transaction index of the new segment.
-func (w *CleanWriter) AppendAborted(AbortedRange) error { return nil }
+// AppendAborted adds a transaction, whose marker was appended last, to the index of the segment.
+func (w *CleanWriter) AppendAborted(a AbortedRange) {
+	w.segment.addAborted(abortedTxn{producerID: a.ProducerID, firstOffset: a.FirstOffset,
+		lastOffset: a.LastOffset, lastStableOffset: a.LastStableOffset})
+}

@@ -124,7 +124,30 @@ func (l *Log) finishSwap(old []*segment, s *segment) error {
 	if err := rename(suffixLog, suffixSwap, ""); err != nil {
 		return err
 	}
-	return l.syncNamesLocked()
+	if err := l.syncNamesLocked(); err != nil {
+		return err
+	}
+	s.settleAborts(l.fsys, segmentFile(l.dir(), s.base, suffixTxnIndex))
+	return nil
+}
+
+// settleAborts tells the index of aborted transactions its final name, and unlinks its file if it
+// is empty: Kafka has no such file then. If that fails, it does no harm.
+func (s *segment) settleAborts(fsys vfs.FS, name string) {
+	s.mu.Lock()
+	x := &s.mu.aborts
+	x.name = name
+	file := x.file
+	if x.count.Load() > 0 {
+		file = nil
+	} else {
+		x.file = nil
+	}
+	s.mu.Unlock()
+	if file != nil {
+		_ = file.Close()
+		_ = removeIfExists(fsys, name)
+	}
 }
 
 // finishSwaps brings swaps that a crash interrupted to their end, or takes back those that had not

@@ -103,29 +103,12 @@ type AbortedTransaction struct {
 // and whose abort marker is in the log. The error is ErrOffsetOutOfRange if the segment of from has
 // been deleted meanwhile, and its list with it.
 func (l *Log) AbortedTransactions(from, upTo int64) ([]AbortedTransaction, error) {
-	if err := l.readable(); err != nil {
-		return nil, err
-	}
-	list := *l.segments.Load()
-	i := sort.Search(len(list), func(i int) bool { return list[i].base > from }) - 1
-	if i < 0 {
-		return nil, l.outOfRange(from, l.start.Load(), l.end.Load())
-	}
 	var found []AbortedTransaction
-	for done := false; i < len(list) && !done; i++ {
-		s := list[i]
-		if s.mu.aborts.count.Load() == 0 && s.refs.Load() > 0 {
-			continue
-		}
-		if !s.acquire() {
-			return nil, l.outOfRange(from, l.start.Load(), l.end.Load())
-		}
-		var err error
-		found, done, err = s.abortedBetween(found, from, upTo)
-		s.release()
-		if err != nil {
-			return nil, fmt.Errorf("aborted transactions of %s: %w", l.tp, err)
-		}
+	err := l.eachAborted(from, upTo, func(a *abortedTxn) {
+		found = append(found, AbortedTransaction{a.producerID, a.firstOffset})
+	})
+	if err != nil {
+		return nil, err
 	}
 	slices.SortFunc(found, func(a, b AbortedTransaction) int {
 		return cmp.Or(cmp.Compare(a.FirstOffset, b.FirstOffset),
@@ -134,13 +117,40 @@ func (l *Log) AbortedTransactions(from, upTo int64) ([]AbortedTransaction, error
 	return found, nil
 }
 
-// abortedBetween appends the segment's aborted transactions that have records in [from, upTo). done
-// says that no later segment has such: everything below upTo was decided by then.
-func (s *segment) abortedBetween(found []AbortedTransaction, from, upTo int64,
-) (_ []AbortedTransaction, done bool, err error) {
+// eachAborted calls fn with the transactions of AbortedTransactions, in the order of their markers.
+func (l *Log) eachAborted(from, upTo int64, fn func(*abortedTxn)) error {
+	if err := l.readable(); err != nil {
+		return err
+	}
+	list := *l.segments.Load()
+	i := sort.Search(len(list), func(i int) bool { return list[i].base > from }) - 1
+	if i < 0 {
+		return l.outOfRange(from, l.start.Load(), l.end.Load())
+	}
+	for done := false; i < len(list) && !done; i++ {
+		s := list[i]
+		if s.mu.aborts.count.Load() == 0 && s.refs.Load() > 0 {
+			continue
+		}
+		if !s.acquire() {
+			return l.outOfRange(from, l.start.Load(), l.end.Load())
+		}
+		var err error
+		done, err = s.abortedBetween(from, upTo, fn)
+		s.release()
+		if err != nil {
+			return fmt.Errorf("aborted transactions of %s: %w", l.tp, err)
+		}
+	}
+	return nil
+}
+
+// abortedBetween calls fn with the segment's aborted transactions that have records in [from, upTo).
+// done says that no later segment has such: everything below upTo was decided by then.
+func (s *segment) abortedBetween(from, upTo int64, fn func(*abortedTxn)) (done bool, err error) {
 	collect := func(a *abortedTxn) bool {
 		if a.firstOffset < upTo {
-			found = append(found, AbortedTransaction{a.producerID, a.firstOffset})
+			fn(a)
 		}
 		done = a.lastStableOffset >= upTo
 		return !done
@@ -149,11 +159,11 @@ func (s *segment) abortedBetween(found []AbortedTransaction, from, upTo int64,
 	if s.mu.aborts.entries != nil {
 		defer s.mu.Unlock()
 		s.mu.aborts.eachInMemory(from, collect)
-		return found, done, nil
+		return done, nil
 	}
 	s.mu.Unlock()
 	err = s.mu.aborts.eachInFile(from, collect)
-	return found, done, err
+	return done, err
 }
 
 // addAborted puts a transaction into the index.

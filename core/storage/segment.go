@@ -80,7 +80,7 @@ func openNamedSegment(fsys vfs.FS, dir string, base, nowMS int64, end string) (*
 		s.mu.times.file, _, err = openIndexFile(fsys, segmentFile(dir, base, suffixTimeIndex+end))
 	}
 	if err == nil {
-		err = s.mu.aborts.open(fsys, segmentFile(dir, base, suffixTxnIndex))
+		err = s.mu.aborts.open(fsys, segmentFile(dir, base, suffixTxnIndex+end))
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.closeFiles())

@@ -84,6 +84,16 @@ func (x *txnIndex) open(fsys vfs.FS, name string) error {
 	return nil
 }
 
+// create makes the file.
+func (x *txnIndex) create(fsys vfs.FS) error {
+	file, err := fsys.OpenFile(x.name, vfs.ReadWrite|vfs.Create, 0o644)
+	if err != nil {
+		return fmt.Errorf("create %s: %w", x.name, err)
+	}
+	x.file = file
+	return nil
+}
+
 // discard removes the file and all entries.
 func (x *txnIndex) discard(fsys vfs.FS) error {
 	x.reset()
@@ -145,11 +155,9 @@ func (x *txnIndex) flush(fsys vfs.FS) error {
 		return nil
 	}
 	if x.file == nil {
-		file, err := fsys.OpenFile(x.name, vfs.ReadWrite|vfs.Create, 0o644)
-		if err != nil {
-			return fmt.Errorf("create %s: %w", x.name, err)
+		if err := x.create(fsys); err != nil {
+			return err
 		}
-		x.file = file
 	}
 	b := make([]byte, 0, (len(x.entries)-x.written)*abortedTxnSize)
 	for i := range x.entries[x.written:] {

@@ -206,9 +206,7 @@ func (r *run) rewriteBatch(f *filter, w *storage.CleanWriter, b record.Batch, la
 	}
 	r.buf = out
 	if aborted != nil {
-		if err := w.AppendAborted(*aborted); err != nil {
-			return 0, err
-		}
+		w.AppendAborted(*aborted)
 	}
 	if len(out) == 0 {
 		return 0, nil

@@ -36,6 +36,7 @@ type fixture struct {
 	clock   atomic.Int64
 	stamp   int64 // of the next record
 	config  storage.Config
+	hold    bool // the high watermark stays
 }
 
 // compactConfig compacts whatever is dirty. Records 1 s apart roll a segment.
@@ -110,7 +111,9 @@ func (f *fixture) append(b record.Batch) int64 {
 	f.t.Helper()
 	res, err := f.log.Append(b, storage.AppendOptions{Origin: storage.Replicated})
 	require.NoError(f.t, err)
-	f.log.SetHighWatermark(f.log.EndOffset())
+	if !f.hold {
+		f.log.SetHighWatermark(f.log.EndOffset())
+	}
 	return res.BaseOffset
 }
 

@@ -45,6 +45,7 @@ func TestRule23_StaysBelowTheHighWatermark(t *testing.T) {
 	f := newFixture(t, compactConfig())
 	f.put("a=1", "a=2")
 	f.roll()
+	f.hold = true
 	f.put("a=3", "a=4")
 	f.roll()
 	f.put("b=1")
