@@ -145,8 +145,8 @@ func (l *Log) eachAborted(from, upTo int64, fn func(*abortedTxn)) error {
 	return nil
 }
 
-// abortedBetween calls fn with the segment's aborted transactions that have records in [from, upTo).
-// done says that no later segment has such: everything below upTo was decided by then.
+// abortedBetween calls fn with the segment's aborted transactions that have records in
+// [from, upTo). done says that no later segment has such: all below upTo was decided by then.
 func (s *segment) abortedBetween(from, upTo int64, fn func(*abortedTxn)) (done bool, err error) {
 	collect := func(a *abortedTxn) bool {
 		if a.firstOffset < upTo {

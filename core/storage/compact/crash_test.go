@@ -110,9 +110,9 @@ func crashLog(t *testing.T, disk vfs.FS) *fixture {
 	return f
 }
 
-// TestCompactionSurvivesACrashAtEveryStep ends the process, and cuts the power, ahead of each change
-// that compaction makes to the disk: what is there afterwards is what readers saw, or the next
-// thing that they would have seen.
+// TestCompactionSurvivesACrashAtEveryStep ends the process, and cuts the power, ahead of each
+// change that compaction makes to the disk: what is there afterwards is what readers saw, or the
+// next thing that they would have seen.
 func TestCompactionSurvivesACrashAtEveryStep(t *testing.T) {
 	c, disk := newCrasher(3)
 	f := crashLog(t, disk)
