@@ -336,9 +336,9 @@ func (w *adminWire) quorumWire() {
 
 // TestFeaturesAreUpdatedAsKafkaDoes tries all kinds of updates of features; see recordAdmin.
 func TestFeaturesAreUpdatedAsKafkaDoes(t *testing.T) {
-	if def, _ := metadata.LookupFeature(metadata.TransactionVersion); def.Default == 0 &&
+	if def, _ := metadata.LookupFeature(metadata.GroupVersion); def.Default == 0 &&
 		*recordAdmin == "" {
-		t.Skip("transactions are not served yet")
+		t.Skip("groups of KIP-848 are not served yet")
 	}
 	w := newAdminWire(t, nil)
 	feature := func(name string, level int16, validate bool, kinds ...int8) {

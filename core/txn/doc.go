@@ -60,5 +60,6 @@
 //	          | 2 client transaction version i16 (0) | 3 next producer epoch i16 (-1) |
 //
 // A tag with its default, in brackets, is left out. Version 1 is written from level 1 of
-// transaction.version on; both are read. The partitions of an Empty transaction are null. A record without a value forgets the id.
+// transaction.version on; both are read. The partitions of an Empty transaction are null. A record
+// without a value forgets the id.
 package txn
