@@ -22,7 +22,7 @@
 // # Invariants
 //
 //	the shard of a transactional id = abs(javaStringHash(id)) mod partitions
-//	a client is never told an epoch of math.MaxInt16: it stays free to fence the last producer
+//	no client has an epoch of math.MaxInt16: it is kept back to fence the last one
 //	no marker is sent before its PREPARE record is durable
 //	every partition in a PREPARE record has its marker, or is deleted, before COMPLETE is written
 //	between two appends at most one transition of a transactional id is in flight (Step.Again)

@@ -30,8 +30,8 @@ func (m *machine) init(now time.Time, t coordinator.Ticket, in *InitRequest) coo
 	case tx.State.decided():
 		return coordinator.Step{Outputs: refuse(coordinator.CodeConcurrentTransactions)}
 	case tx.State == Ongoing:
-		// The transaction is aborted first, under an epoch that no client ever gets. The client
-		// tries again and finds it done.
+		// The transaction is aborted first. The client tries again and finds it done; the epoch
+		// rises once more then.
 		outs := refuse(coordinator.CodeConcurrentTransactions)
 		return m.write(now, m.fence(in.TransactionalID, tx, now), outs, refuse)
 	}
@@ -106,16 +106,19 @@ func (tx *transaction) nextEpoch(in *InitRequest, now time.Time) (
 }
 
 // fence is the abort of an open transaction whose client is gone or late: the epoch rises so that
-// nothing of it is accepted any more, and in version 2 rises again with the end of the transaction,
-// as with any.
+// nothing of it is accepted any more. In version 2 that is how every transaction ends, so that a
+// client which was late can find out with EndTxn or InitProducerId, and go on.
 func (m *machine) fence(id string, tx *transaction, now time.Time) transition {
-	next := tx.transit(PrepareAbort, now.UnixMilli())
-	next.NextProducerID = NoProducerID
+	next, last := tx.transit(PrepareAbort, now.UnixMilli()), NoProducerEpoch
 	next.ProducerEpoch, next.ClientVersion = raise(tx.ProducerEpoch), 0
-	if m.opts.TransactionVersion() >= versionTwo {
-		next.ProducerEpoch, next.ClientVersion = raise(next.ProducerEpoch), versionTwo
+	next.NextProducerID = NoProducerID
+	if m.opts.TransactionVersion() >= versionTwo && next.ProducerEpoch <= lastEpoch {
+		last = tx.ProducerEpoch
 	}
-	return transition{id: id, records: []Metadata{next}, lastEpoch: NoProducerEpoch}
+	if m.opts.TransactionVersion() >= versionTwo {
+		next.ClientVersion = versionTwo
+	}
+	return transition{id: id, records: []Metadata{next}, lastEpoch: last}
 }
 
 // raise is the next epoch; the highest stays.
