@@ -81,7 +81,8 @@ var topicConfigs = sorted([]*ConfigDef{
 		BrokerSynonyms: []string{"compression.gzip.level"},
 		Doc:            "Level of gzip where compression.type=gzip; -1 is its usual one."},
 	{Name: "compression.lz4.level", Type: Int, Default: "9", Min: 1, Max: 17,
-		BrokerSynonyms: []string{"compression.lz4.level"}, Doc: "Level of lz4 where compression.type=lz4."},
+		BrokerSynonyms: []string{"compression.lz4.level"},
+		Doc:            "Level of lz4 where compression.type=lz4."},
 	{Name: "compression.zstd.level", Type: Int, Default: "3", Min: -131072, Max: 22,
 		BrokerSynonyms: []string{"compression.zstd.level"},
 		Doc:            "Level of zstd where compression.type=zstd."},
@@ -98,12 +99,13 @@ var topicConfigs = sorted([]*ConfigDef{
 			"group (fsync shared by the appends that arrive meanwhile), os (page cache)."},
 	{Name: "flush.messages", Type: Long, Default: maxLong, Min: 1, Max: topLong,
 		BrokerSynonyms: []string{"log.flush.interval.messages"},
-		Doc: "Records between two fsyncs. 1 acts as flush=always, any other value below the " +
-			"default as flush=group, unless flush is set."},
+		Doc: "Records after which an append syncs before it returns, where flush=os. Where flush " +
+			"is not set, 1 acts as flush=always and any other value as flush=group, which sync " +
+			"each append anyway."},
 	{Name: "flush.ms", Type: Long, Default: maxLong, Min: 0, Max: topLong,
 		BrokerSynonyms: []string{"log.flush.interval.ms"},
-		Doc: "Milliseconds between two fsyncs. A value below the default acts as flush=group, " +
-			"unless flush is set."},
+		Doc: "Milliseconds after which an append is synced at the latest, where flush=os. " +
+			"flush=group and flush=always sync each append anyway."},
 	{Name: "follower.replication.throttled.replicas", Type: List, Default: "",
 		Check: throttledReplicas, Inert: inertOneNode,
 		Doc: "Replicas whose copying is slowed down, as partition:broker or *."},

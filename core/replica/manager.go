@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/millstream-io/millstream/core/metadata"
+	"github.com/millstream-io/millstream/core/record"
 	"github.com/millstream-io/millstream/core/storage"
 )
 
@@ -291,11 +292,16 @@ func logConfig(s metadata.TopicSettings) storage.Config {
 		FileDeleteDelayMS:    s.FileDeleteDelayMS,
 		MaxMessageBytes:      s.MaxMessageBytes,
 		Flush:                storage.FlushPolicy(s.Flush),
+		FlushMessages:        s.FlushMessages,
+		FlushMS:              s.FlushMS,
+		Preallocate:          s.Preallocate,
+		SegmentJitterMS:      s.SegmentJitterMS,
 		Compact:              s.CleanupCompact,
 		LogAppendTime:        s.LogAppendTime,
 		TimestampBeforeMaxMS: s.TimestampBeforeMaxMS,
 		TimestampAfterMaxMS:  s.TimestampAfterMaxMS,
 		SkipVerification:     s.SkipVerification,
+		Compression:          compression(s.Compression),
 		Delete:               s.CleanupDelete,
 
 		DeleteRetentionMS:      s.DeleteRetentionMS,
@@ -303,6 +309,22 @@ func logConfig(s metadata.TopicSettings) storage.Config {
 		MaxCompactionLagMS:     s.MaxCompactionLagMS,
 		MinCleanableDirtyRatio: s.MinCleanableRatio,
 	}
+}
+
+// compression turns a topic's compression into what its logs take.
+func compression(c metadata.Compression) storage.Compression {
+	levels := map[string]int{"gzip": c.GzipLevel, "lz4": c.Lz4Level, "zstd": c.ZstdLevel}
+	switch c.Type {
+	case "producer":
+		return storage.Compression{}
+	case "uncompressed":
+		return storage.Compression{Recode: true}
+	}
+	codec, err := record.ParseCodec(c.Type)
+	if err != nil {
+		return storage.Compression{} // a name of a later build: better stored as it came than refused
+	}
+	return storage.Compression{Recode: true, Codec: codec, Level: levels[c.Type]}
 }
 
 // QuarantineStrays sets aside, with suffix -stray, the logs that the metadata does not know: their

@@ -39,6 +39,15 @@ type Config struct {
 	TimestampBeforeMaxMS int64
 	// TimestampAfterMaxMS is message.timestamp.after.max.ms: how far in the future it may be.
 	TimestampAfterMaxMS int64
+	Compression         Compression // compression.type
+	// FlushMessages is flush.messages: with FlushOS, the records after which an append syncs before
+	// it returns. 0: never. The other policies sync all of them anyway.
+	FlushMessages int64
+	// FlushMS is flush.ms: with FlushOS, when an append is synced at the latest. 0: at once;
+	// math.MaxInt64 or negative: whenever.
+	FlushMS         int64
+	Preallocate     bool  // preallocate: reserve the disk space of a segment when it is made
+	SegmentJitterMS int64 // segment.jitter.ms: most of what segments take off segment.ms at random
 	// SkipVerification is the opposite of transaction.partition.verification.enable: a client's
 	// transaction may begin without a VerificationGuard.
 	SkipVerification bool
@@ -65,6 +74,7 @@ func DefaultConfig() Config {
 		MaxMessageBytes:      1048588,
 		Flush:                FlushGroup,
 		Delete:               true,
+		FlushMS:              math.MaxInt64,
 		TimestampBeforeMaxMS: math.MaxInt64,
 		TimestampAfterMaxMS:  3_600_000,
 
@@ -105,6 +115,8 @@ func (c Config) validate() error {
 	}
 	check(c.SegmentBytes > 0 && c.SegmentBytes <= math.MaxInt32, "segment.bytes", c.SegmentBytes)
 	check(c.SegmentMS > 0, "segment.ms", c.SegmentMS)
+	check(c.SegmentJitterMS >= 0, "segment.jitter.ms", c.SegmentJitterMS)
+	check(c.FlushMessages >= 0, "flush.messages", c.FlushMessages)
 	check(c.SegmentIndexBytes >= timeEntrySize, "segment.index.bytes", c.SegmentIndexBytes)
 	check(c.IndexIntervalBytes > 0, "index.interval.bytes", c.IndexIntervalBytes)
 	check(c.RetentionMS >= -1, "retention.ms", c.RetentionMS)

@@ -305,6 +305,12 @@ func (l *Log) closeCleanLocked() error {
 	if err := s.flushIndexes(true); err != nil {
 		return err
 	}
+	s.mu.Lock()
+	err := s.unreserveLocked()
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	if err := s.syncIndexes(); err != nil {
 		return err
 	}

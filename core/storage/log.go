@@ -59,6 +59,7 @@ type Log struct {
 	dirDirty  atomic.Bool  // names in the directory changed since its last sync
 	unsynced  atomic.Int64 // bytes appended since the last sync was asked for
 	queued    atomic.Bool  // the log waits in the Dir's flusher
+	timed     atomic.Bool  // a timer of flush.ms runs
 
 	// cleaned is up to where compaction has read the log, -1 if it never did.
 	cleaned atomic.Int64

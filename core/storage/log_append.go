@@ -86,6 +86,15 @@ func (l *Log) append(b []byte, o AppendOptions) (AppendResult, error) {
 	if err != nil {
 		return AppendResult{}, err
 	}
+	if c.Compression.Recode && o.Origin == FromClient &&
+		record.Batch(b).Codec() != c.Compression.Codec {
+		recoded, done, err := recode(b, c)
+		if err != nil {
+			return AppendResult{}, err
+		}
+		defer done()
+		b = recoded
+	}
 	if err := l.owner.room(len(b)); err != nil {
 		return AppendResult{}, err
 	}
@@ -125,9 +134,13 @@ func (l *Log) flushAfterAppend(c *Config, n, offset int64) error {
 	case FlushGroup:
 		l.RequestSync()
 	case FlushOS:
+		if c.FlushMessages > 0 && offset-l.synced.Load() >= c.FlushMessages {
+			return l.syncTo(context.Background(), offset)
+		}
 		if l.unsynced.Add(n) >= osSyncBytes {
 			l.RequestSync()
 		}
+		l.syncWithin(c.FlushMS)
 	}
 	return nil
 }

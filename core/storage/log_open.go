@@ -361,6 +361,11 @@ func (l *Log) create(id uuid.UUID, now int64) error {
 	if err != nil {
 		return err
 	}
+	if l.config.Load().Preallocate {
+		if err := s.reserve(l.config.Load().SegmentBytes); err != nil {
+			return errors.Join(fmt.Errorf("reserve a segment: %w", err), s.closeFiles())
+		}
+	}
 	l.segments.Store(&[]*segment{s})
 	if err := l.fsys.SyncDir(l.dir()); err != nil {
 		return fmt.Errorf("sync %s: %w", l.dir(), err)

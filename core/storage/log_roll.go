@@ -24,6 +24,11 @@ func (l *Log) rollLocked(base int64, reason string, now int64) error {
 	if err != nil {
 		return l.diskError(err)
 	}
+	if l.config.Load().Preallocate {
+		if err := s.reserve(l.config.Load().SegmentBytes); err != nil {
+			return l.diskError(errors.Join(err, s.remove()))
+		}
+	}
 	if err := old.seal(); err != nil {
 		return l.diskError(errors.Join(err, s.remove()))
 	}

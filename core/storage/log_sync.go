@@ -3,6 +3,8 @@ package storage
 import (
 	"context"
 	"fmt"
+	"math"
+	"time"
 )
 
 // Sync makes everything appended so far durable. Callers that come together share one sync. A
@@ -20,6 +22,20 @@ func (l *Log) Sync(ctx context.Context) error {
 func (l *Log) RequestSync() {
 	if l.queued.CompareAndSwap(false, true) {
 		l.owner.requestSync(l)
+	}
+}
+
+// syncWithin asks for a sync after so many milliseconds, unless one is asked for already.
+func (l *Log) syncWithin(ms int64) {
+	const never = math.MaxInt64 / int64(time.Millisecond)
+	switch {
+	case ms == 0:
+		l.RequestSync()
+	case ms > 0 && ms < never && l.timed.CompareAndSwap(false, true):
+		time.AfterFunc(time.Duration(ms)*time.Millisecond, func() {
+			l.timed.Store(false)
+			l.RequestSync()
+		})
 	}
 }
 

@@ -112,7 +112,7 @@ func walkRecords(b record.Batch, c *Config, nowMS int64) error {
 	var badTime, badKey []RecordError
 	latest, earliest := laterThan(nowMS, c.TimestampAfterMaxMS), nowMS-c.TimestampBeforeMaxMS
 	i := 0
-	err := b.Scan(max(16*c.MaxMessageBytes, 16<<20), func(m record.Meta) bool {
+	err := b.Scan(maxPlainBytes(c), func(m record.Meta) bool {
 		outside := m.Timestamp > latest || m.Timestamp < earliest
 		if outside && !c.LogAppendTime && m.Timestamp != record.NoTimestamp {
 			badTime = appendRecordError(badTime, i, "timestamp %d is outside [%d, %d]",

@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -26,7 +27,12 @@ type segment struct {
 	// createdMS is the wall clock when the segment was made or opened, ms; for rolling segments
 	// whose records have no timestamps. Immutable.
 	createdMS int64
-	// durable says that a sealed segment and its indexes are synced. The log's sync token guards it.
+	// draw is what segment.jitter.ms is taken from, random over logs and segments. Immutable.
+	draw uint64
+	// reserved says that disk space behind the end may be reserved. The append lock guards it.
+	reserved bool
+	// durable says that a sealed segment and its indexes are synced. The log's sync token guards
+	// it.
 	durable bool
 
 	mu struct {
@@ -59,6 +65,37 @@ func createSegment(fsys vfs.FS, dir string, base, nowMS int64) (*segment, error)
 	return s, nil
 }
 
+// draw makes a number that differs from segment to segment, but not from run to run.
+func draw(dir string, base int64) uint64 {
+	h := fnv.New64a()
+	_, _ = fmt.Fprint(h, dir, base) // never fails
+	return h.Sum64()
+}
+
+// jitterMS is what the segment takes off segment.ms, so that those of many partitions that were
+// made together do not roll together.
+func (s *segment) jitterMS(c *Config) int64 {
+	most := min(c.SegmentJitterMS, c.rollMS())
+	if most <= 0 {
+		return 0
+	}
+	return int64(s.draw % uint64(most))
+}
+
+// reserve takes the disk space of a whole segment, where the file system can do that.
+func (s *segment) reserve(n int64) error {
+	p, ok := s.log.(vfs.Preallocator)
+	if !ok {
+		return nil
+	}
+	err := p.Preallocate(0, n)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	s.reserved = err == nil
+	return err
+}
+
 // openSegmentFiles opens the files, created if missing but for the one of aborted transactions, and
 // knows nothing of their content.
 func openSegmentFiles(fsys vfs.FS, dir string, base, nowMS int64) (*segment, error) {
@@ -67,7 +104,7 @@ func openSegmentFiles(fsys vfs.FS, dir string, base, nowMS int64) (*segment, err
 
 // openNamedSegment is openSegmentFiles of files whose names end with a transient suffix.
 func openNamedSegment(fsys vfs.FS, dir string, base, nowMS int64, end string) (*segment, error) {
-	s := &segment{base: base, fsys: fsys, dir: dir, createdMS: nowMS}
+	s := &segment{base: base, fsys: fsys, dir: dir, createdMS: nowMS, draw: draw(dir, base)}
 	s.refs.Store(1)
 	s.resetState()
 	name := segmentFile(dir, base, suffixLog+end)
@@ -163,7 +200,7 @@ func (s *segment) rollReason(c *Config, n, lastOffset, maxTimestamp, nowMS int64
 	switch {
 	case s.mu.size+n > c.SegmentBytes:
 		return "size"
-	case waited > c.rollMS():
+	case waited > c.rollMS()-s.jitterMS(c):
 		return "time"
 	case (s.mu.offsets.count+1)*offsetEntrySize > limit:
 		return "index"
@@ -249,6 +286,18 @@ func (s *segment) seal() error {
 	s.mu.times.seal()
 	s.mu.aborts.seal()
 	s.mu.sealed = true
+	return s.unreserveLocked()
+}
+
+// unreserveLocked gives back the disk space behind the end.
+func (s *segment) unreserveLocked() error {
+	if !s.reserved {
+		return nil
+	}
+	s.reserved = false
+	if err := s.log.Truncate(s.mu.size); err != nil {
+		return fmt.Errorf("trim %s: %w", s.log.Name(), err)
+	}
 	return nil
 }
 
