@@ -394,7 +394,7 @@ func large(_ *Server, _ context.Context, r *request) (kmsg.Response, error) {
 func TestRequestsWaitForTheMemoryBudget(t *testing.T) {
 	var mu sync.Mutex
 	running, most := 0, 0
-	s := startLine(t, Limits{MemoryBytes: 2 << 20}, handler{key: protocol.KeyMetadata, max: 13,
+	s := startLine(t, Limits{MemoryBytes: 5 << 20}, handler{key: protocol.KeyMetadata, max: 13,
 		handle: func(_ *Server, _ context.Context, r *request) (kmsg.Response, error) {
 			mu.Lock()
 			running++
@@ -408,7 +408,7 @@ func TestRequestsWaitForTheMemoryBudget(t *testing.T) {
 		}})
 	req := kmsg.NewPtrMetadataRequest()
 	req.SetVersion(1)
-	for range 6000 { // 200 KiB, 1.6 MiB of budget
+	for range 6000 { // 200 KiB, 4 MiB of budget
 		topic := kmsg.NewMetadataRequestTopic()
 		name := strings.Repeat("x", 33)
 		topic.Topic = &name

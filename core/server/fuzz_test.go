@@ -89,3 +89,59 @@ func goldenBodies(f *testing.F, add func(key, version int16, body []byte)) {
 		}
 	}
 }
+
+// FuzzConversations sends several golden requests, some of them edited, in one go on one
+// connection: the answers that come keep the order of the requests, and nothing panics. Each step
+// is three bytes: which request, where to edit it, and what to put there, 0 for no edit.
+func FuzzConversations(f *testing.F) {
+	c := coretest.Start(f, coretest.Options{})
+	newTopic(f, c, "t", 1, nil)
+	var frames [][]byte
+	goldenBodies(f, func(key, version int16, body []byte) {
+		req := kmsg.RequestForKey(key)
+		req.SetVersion(version)
+		client := noClient(-1)
+		if req.IsFlexible() {
+			client = append(client, 0)
+		}
+		frames = append(frames, rawFrame(key, version, 0, client, body))
+	})
+	f.Add([]byte{0, 0, 0, 1, 0, 0, 9, 0, 0, 40, 3, 7})
+	f.Add([]byte{200, 50, 1, 100, 0, 0, 100, 0, 0, 30, 0, 0, 60, 9, 255})
+	f.Fuzz(func(t *testing.T, steps []byte) {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		conn, err := c.Dialer()(ctx, "tcp", c.Addr())
+		require.NoError(t, err)
+		defer conn.Close()
+		var all []byte
+		id := uint32(0)
+		for ; len(steps) >= 3 && id < 12; steps = steps[3:] {
+			frame := append([]byte(nil), frames[int(steps[0])*len(frames)/256]...)
+			if steps[2] != 0 {
+				frame[12+int(steps[1])%(len(frame)-12)] = steps[2]
+			}
+			id++
+			binary.BigEndian.PutUint32(frame[8:], id)
+			all = append(all, frame...)
+		}
+		_, _ = conn.Write(all) // it may be closed before all is written
+		_ = conn.SetReadDeadline(time.Now().Add(5 * time.Millisecond))
+		last := uint32(0)
+		for {
+			var head [8]byte
+			if _, err := io.ReadFull(conn, head[:]); err != nil {
+				break
+			}
+			answered := binary.BigEndian.Uint32(head[4:])
+			require.Greater(t, answered, last, "out of order")
+			require.LessOrEqual(t, answered, id)
+			last = answered
+			rest := int64(binary.BigEndian.Uint32(head[:])) - 4
+			if _, err := io.CopyN(io.Discard, conn, rest); err != nil {
+				break
+			}
+		}
+		require.False(t, strings.Contains(c.Log(), "panicked"), c.Log())
+	})
+}

@@ -42,8 +42,8 @@ func lastOf(t *testing.T, p kmsg.FetchResponseTopicPartition) int64 {
 	return end
 }
 
-// TestBug_franzgo_b9b50cce_AbortedInOrderOfTheirFirstOffset: a client that walks the list beside the
-// records delivers aborted ones when it is in the order of the markers.
+// TestBug_franzgo_b9b50cce_AbortedInOrderOfTheirFirstOffset: a client that walks the list beside
+// the records delivers aborted ones when it is in the order of the markers.
 func TestBug_franzgo_b9b50cce_AbortedInOrderOfTheirFirstOffset(t *testing.T) {
 	c := coretest.Start(t, coretest.Options{})
 	id := newTopic(t, c, "t", 1, nil)
