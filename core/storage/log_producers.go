@@ -77,6 +77,9 @@ func (l *Log) replay(state *producerState, list []*segment, from, end, now int64
 		if s.base >= end {
 			break
 		}
+		if s.mu.aborts.stale && s.base > from {
+			l.snapshotRecovered(s.base, state.producers)
+		}
 		w := newHeaderWalk(s.log, 0, s.state().size, s.base)
 		err := s.replayFrom(&w, state, from, end, now)
 		w.close()
@@ -85,6 +88,15 @@ func (l *Log) replay(state *producerState, list []*segment, from, end, now int64
 		}
 	}
 	return nil
+}
+
+// snapshotRecovered renews the snapshot at the head of a segment that was recovered: a power cut may
+// have torn or lost it.
+func (l *Log) snapshotRecovered(base int64, t producerTable) {
+	if err := writeSnapshot(l.fsys, l.dir(), base, t); err != nil {
+		l.logger.Warn("no producer snapshot of a recovered segment, the next recovery will read more",
+			"partition", l.tp, "offset", base, "error", err)
+	}
 }
 
 func (s *segment) replayFrom(w *headerWalk, state *producerState, from, end, now int64) error {
