@@ -208,7 +208,9 @@ func (l *Log) openSegments(bases []int64, p openParams) ([]*segment, epochList, 
 		}
 		list = append(list, s)
 		last := i+1 == len(bases)
-		dirty := !p.clean && (last || bases[i+1] > p.recoveryPoint)
+		// One that ends at the recovery point may have been active when that was synced, and its
+		// indexes written later.
+		dirty := !p.clean && (last || bases[i+1] >= p.recoveryPoint)
 		res, err := l.openSegment(s, dirty, p)
 		if err != nil {
 			return list, epochs, err

@@ -17,7 +17,8 @@ const widenBytes = 16 << 20
 
 // rebuildProducers returns the state of the producers at offset end: the newest snapshot that can
 // be read, then the log from there. On the way it rebuilds the indexes of aborted transactions that
-// are stale.
+// are stale. As in Kafka, transactions that were decided before the snapshot count as settled, also
+// if the high watermark is still behind their markers.
 func (l *Log) rebuildProducers(end int64) (producerState, error) {
 	offsets, err := l.snapshotOffsets()
 	if err != nil {
@@ -27,12 +28,14 @@ func (l *Log) rebuildProducers(end int64) (producerState, error) {
 	table, from := producerTable{}, list[0].base
 	newest := min(end, firstStale(list))
 	for _, at := range slices.Backward(offsets) {
-		if at > newest {
+		// One from before the log's first segment, which a power cut while that was deleted may leave,
+		// would miss the batches between: a transaction that ended there would be open for ever.
+		if at > newest || at < from {
 			continue
 		}
 		t, err := readSnapshot(l.fsys, l.dir(), at)
 		if err == nil {
-			table, from = t, max(from, at)
+			table, from = t, at
 			break
 		}
 		if !errors.Is(err, ErrBadFile) {

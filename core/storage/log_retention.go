@@ -117,7 +117,8 @@ func (l *Log) syncNamesLocked() error {
 	return nil
 }
 
-// retireSegment renames the files of a segment that left the list and has them unlinked later.
+// retireSegment renames the files of a segment that left the list, .log first, and has them
+// unlinked later.
 func (l *Log) retireSegment(s *segment) error { return l.retireFiles(s, segmentSuffixes) }
 
 // retireFiles is retireSegment for some of the files.
@@ -134,6 +135,11 @@ func (l *Log) retireFiles(s *segment, suffixes []string) error {
 			continue
 		}
 		l.owner.removeLater(name+suffixDeleted, l.config.Load().FileDeleteDelayMS)
+		if suffix == suffixLog && s.mu.aborts.count.Load() > 0 {
+			// The log must be gone before the list of its aborted transactions: after a power cut that
+			// kept only the other rename, read committed would see them.
+			errs = append(errs, l.syncNamesLocked())
+		}
 	}
 	s.release()
 	return errors.Join(errs...)
