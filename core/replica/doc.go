@@ -6,16 +6,17 @@
 // Manager.Apply follows the cluster's metadata: it creates, configures and deletes logs and gives
 // each Partition its role. A produce goes Manager.Partition, Partition.Append, storage.Log.Append;
 // the log's subscription then runs Partition.advance (highwatermark.go), which moves the high
-// watermark and wakes waiters (waiters.go). A fetch goes Partition.Read.
+// watermark and the last stable offset and wakes waiters (waiters.go). A fetch goes Partition.Read,
+// with read_committed then Partition.AbortedTransactions of what it read.
 //
 // # Invariants
 //
-//	logStart <= highWatermark <= logEnd
+//	logStart <= lastStable <= highWatermark <= logEnd
 //
-// The high watermark never goes back while this node leads, and nothing at or above it is ever
-// handed to a client. With flush always or group it is at most the synced offset, with flush os the
-// end of the log. It does not move while fewer replicas are in sync than min.insync.replicas asks
-// for (KIP-966), capped by the number of replicas.
+// The high watermark and the last stable offset never go back while this node leads, and nothing
+// at or above the high watermark is ever handed to a client. With flush always or group it is at
+// most the synced offset, with flush os the end of the log. It does not move while fewer replicas
+// are in sync than min.insync.replicas asks for (KIP-966), capped by the number of replicas.
 //
 // One replica for each partition, the leader, is what works now. A partition led elsewhere refuses
 // clients with ErrNotLeader; nothing is fetched from other leaders yet.

@@ -12,9 +12,9 @@ import (
 	"github.com/millstream-io/millstream/core/vfs"
 )
 
-// Rules and answers of Kafka's LogValidator and of a real 4.4.0 broker: format errors are
-// CORRUPT_MESSAGE, broken rules INVALID_RECORD.
-func TestAppendRefusesClientBatches(t *testing.T) {
+// Rule 7: the checks of Kafka's LogValidator, with the answers of a real 4.4.0 broker: format
+// errors are CORRUPT_MESSAGE, broken rules INVALID_RECORD.
+func TestRule7_ClientBatchesThatAreRefused(t *testing.T) {
 	d := mustOpen(t, vfs.NewMem(), "/data")
 	c := DefaultConfig()
 	c.MaxMessageBytes = 2000
@@ -79,7 +79,7 @@ func TestAppendRefusesClientBatches(t *testing.T) {
 	require.Zero(t, mustAppend(t, l, batchOf(t, 1, 20, t0+3_600_000)).BaseOffset)
 }
 
-func TestAppendNamesTheRecordsItRefuses(t *testing.T) {
+func TestRule7_RefusedRecordsAreNamed(t *testing.T) {
 	d := mustOpen(t, vfs.NewMem(), "/data")
 	c := DefaultConfig()
 	c.Compact = true
@@ -137,48 +137,22 @@ func TestAppendSetsLogAppendTime(t *testing.T) {
 	require.Equal(t, t0, batch.MaxTimestamp())
 }
 
-// TestIdempotentProducerRules walks KIP-98's cases in order; each row is one append. base is the
-// offset that a good or repeated append answers.
-func TestIdempotentProducerRules(t *testing.T) {
-	const last = math.MaxInt32
-	d := mustOpen(t, vfs.NewMem(), "/data")
-	l := mustCreate(t, d, DefaultConfig())
-	for i, step := range []struct {
-		name  string
-		pid   int64
-		epoch int16
-		seq   int32
-		n     int
-		base  int64
-		dup   bool
-		err   error
-	}{
-		{"unknown producer may start anywhere", 1, 0, 500, 2, 0, false, nil},
-		{"next", 1, 0, 502, 1, 2, false, nil},
-		{"gap", 1, 0, 504, 1, 0, false, ErrOutOfOrderSequence},
-		{"repeat of the last", 1, 0, 502, 1, 2, true, nil},
-		{"repeat of the one before", 1, 0, 500, 2, 0, true, nil},
-		{"half a repeat is none", 1, 0, 500, 1, 0, false, ErrOutOfOrderSequence},
-		{"nor is the other half", 1, 0, 501, 1, 0, false, ErrOutOfOrderSequence},
-		{"next", 1, 0, 503, 3, 3, false, nil},
-		{"next", 1, 0, 506, 1, 6, false, nil},
-		{"next", 1, 0, 507, 1, 7, false, nil},
-		{"fifth back is a repeat", 1, 0, 500, 2, 0, true, nil},
-		{"next", 1, 0, 508, 1, 8, false, nil},
-		{"sixth back is not known", 1, 0, 500, 2, 0, false, ErrOutOfOrderSequence},
-		{"new epoch begins at 0", 1, 1, 7, 1, 0, false, ErrOutOfOrderSequence},
-		{"new epoch", 1, 1, 0, 2, 9, false, nil},
-		{"old epoch is fenced", 1, 0, 509, 1, 0, false, ErrInvalidProducerEpoch},
-		{"old epoch's repeat is fenced too", 1, 0, 508, 1, 0, false, ErrInvalidProducerEpoch},
-		{"next in the new epoch", 1, 1, 2, 1, 11, false, nil},
-		{"another producer", 2, 0, last - 1, 2, 12, false, nil},
-		{"sequences wrap to 0", 2, 0, 0, 1, 14, false, nil},
-		{"next", 2, 0, 1, 1, 15, false, nil},
-		{"repeat from before the wrap", 2, 0, last - 1, 2, 12, true, nil},
-		{"a third one", 3, 0, last, 3, 16, false, nil},
-		{"a batch may span the wrap", 3, 0, 2, 1, 19, false, nil},
-		{"repeat of the spanning batch", 3, 0, last, 3, 16, true, nil},
-	} {
+// produced is one append of a producer. base is the offset that a good or repeated one answers.
+type produced struct {
+	name  string
+	pid   int64
+	epoch int16
+	seq   int32
+	n     int
+	base  int64
+	dup   bool
+	err   error
+}
+
+func walkProduced(t *testing.T, steps []produced) {
+	t.Helper()
+	l := mustCreate(t, mustOpen(t, vfs.NewMem(), "/data"), DefaultConfig())
+	for i, step := range steps {
 		name := fmt.Sprintf("%d %s", i, step.name)
 		res, err := l.Append(producerBatch(t, step.pid, step.epoch, step.seq, step.n),
 			AppendOptions{})
@@ -193,9 +167,57 @@ func TestIdempotentProducerRules(t *testing.T) {
 	}
 }
 
+// Rules 1 and 2 of KIP-98 as Kafka has them: a repeat of one of the last five batches succeeds with
+// its first offset (redpanda#3039), anything else that is not next is out of order.
+func TestRule1And2_RepeatsInAWindowOfFiveAndNothingElse(t *testing.T) {
+	walkProduced(t, []produced{
+		{"unknown producer may start anywhere", 1, 0, 500, 2, 0, false, nil},
+		{"next", 1, 0, 502, 1, 2, false, nil},
+		{"gap", 1, 0, 504, 1, 0, false, ErrOutOfOrderSequence},
+		{"repeat of the last", 1, 0, 502, 1, 2, true, nil},
+		{"repeat of the one before", 1, 0, 500, 2, 0, true, nil},
+		{"half a repeat is none", 1, 0, 500, 1, 0, false, ErrOutOfOrderSequence},
+		{"nor is the other half", 1, 0, 501, 1, 0, false, ErrOutOfOrderSequence},
+		{"next", 1, 0, 503, 3, 3, false, nil},
+		{"next", 1, 0, 506, 1, 6, false, nil},
+		{"next", 1, 0, 507, 1, 7, false, nil},
+		{"fifth back is a repeat", 1, 0, 500, 2, 0, true, nil},
+		{"next", 1, 0, 508, 1, 8, false, nil},
+		{"sixth back is not known", 1, 0, 500, 2, 0, false, ErrOutOfOrderSequence},
+	})
+}
+
+// Rules 4 and 5: an old epoch is fenced, a new one begins at sequence 0.
+func TestRule4And5_EpochsFenceAndBeginAt0(t *testing.T) {
+	walkProduced(t, []produced{
+		{"unknown producer", 1, 0, 508, 9, 0, false, nil},
+		{"new epoch begins at 0", 1, 1, 7, 1, 0, false, ErrOutOfOrderSequence},
+		{"new epoch", 1, 1, 0, 2, 9, false, nil},
+		{"old epoch is fenced", 1, 0, 517, 1, 0, false, ErrInvalidProducerEpoch},
+		{"old epoch's repeat is fenced too", 1, 0, 508, 1, 0, false, ErrInvalidProducerEpoch},
+		{"next in the new epoch", 1, 1, 2, 1, 11, false, nil},
+		{"an epoch may be left out", 1, 5, 0, 1, 12, false, nil},
+	})
+}
+
+// Rule 3: after 2^31-1 comes 0 (redpanda#4854).
+func TestRule3_SequencesWrapTo0(t *testing.T) {
+	const last = math.MaxInt32
+	walkProduced(t, []produced{
+		{"up to the last", 2, 0, last - 1, 2, 0, false, nil},
+		{"0 cannot be left out", 2, 0, 1, 1, 0, false, ErrOutOfOrderSequence},
+		{"wrap", 2, 0, 0, 1, 2, false, nil},
+		{"next", 2, 0, 1, 1, 3, false, nil},
+		{"repeat from before the wrap", 2, 0, last - 1, 2, 0, true, nil},
+		{"another producer", 3, 0, last, 3, 4, false, nil},
+		{"a batch may span the wrap", 3, 0, 2, 1, 7, false, nil},
+		{"repeat of the spanning batch", 3, 0, last, 3, 4, true, nil},
+	})
+}
+
 // The window of five must be there after a restart, clean or not, also when rolls wrote snapshots
 // that keep one batch only (redpanda#3039: a retry after a leader's death).
-func TestProducerWindowSurvivesRestart(t *testing.T) {
+func TestRule1_WindowOfFiveSurvivesRestart(t *testing.T) {
 	for _, clean := range []bool{true, false} {
 		t.Run(fmt.Sprintf("clean=%v", clean), func(t *testing.T) {
 			fsys := vfs.NewMem()
@@ -228,7 +250,9 @@ func TestProducerWindowSurvivesRestart(t *testing.T) {
 	}
 }
 
-func TestProducersExpireByTheClockAndThenStartAnywhere(t *testing.T) {
+// Rule 6: a producer without state, since it was idle for long, may go on with any sequence
+// (redpanda#22670).
+func TestRule6_ExpiredProducersStartAnywhere(t *testing.T) {
 	clock := newTestClock()
 	d := mustOpenAt(t, vfs.NewMem(), "/data", clock)
 	l := mustCreate(t, d, DefaultConfig())

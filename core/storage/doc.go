@@ -6,6 +6,8 @@
 // Append: Log.Append (log_append.go) validates by header (log_validate.go), then under the append
 // lock assigns offsets, checks the producer (producer_state.go), rolls if due (log_roll.go), writes
 // to the active segment (segment.go) and indexes the batch; then the flush policy (log_sync.go).
+// Transactions: Log.StartVerification, Append with its guard, a marker with FromTxnCoordinator
+// (txn_state.go); what that does to readers is in log_transactions.go.
 // Read: Log.Read (log_read.go) finds the segment, segment.find (segment_read.go) cuts a run of
 // whole batches, and a Chunk (chunk.go) lends the file. Start: OpenDir (dir_open.go), Log.open
 // (log_open.go), segment.recover (segment_recover.go). Upkeep: Dir.Run (dir_run.go) with
@@ -13,7 +15,11 @@
 //
 // # Invariants
 //
-//	logStart <= highWatermark <= logEnd, synced <= logEnd
+//	logStart <= lastStable <= highWatermark <= logEnd, synced <= logEnd
+//
+// A transaction counts as open until its marker is below the high watermark. What makes an offset
+// unstable is published before the end of the log moves, and aborted transactions are in their
+// index before the marker is below it, so that readers need no lock to see both or neither.
 //
 // A batch is visible only after all its bytes are in the file. Nothing below the synced offset is
 // ever cut by recovery: if it does not read back, the log goes offline with its files untouched.
@@ -22,7 +28,6 @@
 // Readers keep a deleted segment's files open until they release them.
 //
 // Topics with cleanup.policy=compact are not compacted yet and never lose segments to retention.
-// Transactional batches of clients are refused.
 //
 // # Goroutines
 //
@@ -53,6 +58,7 @@
 //	<topic>-<p>.<uuid>-stray/         a log nobody knows, kept for the operator
 //
 // Of a log, with the base offset in 20 digits: .log (batches as on the wire), .index
-// (index_offset.go), .timeindex (index_time.go), .snapshot (producer_snapshot.go); and
-// leader-epoch-checkpoint (leader_epochs.go), partition.metadata (identity.go).
+// (index_offset.go), .timeindex (index_time.go), .txnindex (txn_index.go), .snapshot
+// (producer_snapshot.go); and leader-epoch-checkpoint (leader_epochs.go), partition.metadata
+// (identity.go).
 package storage

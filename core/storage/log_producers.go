@@ -93,11 +93,11 @@ func (l *Log) replay(state *producerState, list []*segment, from, end, now int64
 	return nil
 }
 
-// snapshotRecovered renews the snapshot at the head of a segment that was recovered: a power cut may
-// have torn or lost it.
+// snapshotRecovered renews the snapshot at the head of a segment that was recovered: a power cut
+// may have torn or lost it.
 func (l *Log) snapshotRecovered(base int64, t producerTable) {
 	if err := writeSnapshot(l.fsys, l.dir(), base, t); err != nil {
-		l.logger.Warn("no producer snapshot of a recovered segment, the next recovery will read more",
+		l.logger.Warn("no producer snapshot of a recovered segment, the next start will read more",
 			"partition", l.tp, "offset", base, "error", err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,12 +42,13 @@ func writeTxns(l *Log, id int64, count int32) error {
 	return nil
 }
 
-// followCommitted reads with read_committed until done is set and everything is read. No batch of
-// an aborted transaction may show up, and the last stable offset must not go back.
-func followCommitted(l *Log, done *atomic.Bool) (seen int, err error) {
-	stable := int64(0)
+// followCommitted reads with read_committed until done is closed and everything is read. No batch
+// of an aborted transaction may show up, and the last stable offset must not go back.
+func followCommitted(l *Log, done <-chan struct{}) (seen int, err error) {
+	moved := make(chan struct{}, 1)
+	defer l.Subscribe(func() { wake(moved) })()
+	stable, finished := int64(0), false
 	for at := int64(0); ; {
-		finished := done.Load()
 		next := l.LastStableOffset()
 		if next < stable {
 			return seen, fmt.Errorf("last stable offset went from %d to %d", stable, next)
@@ -56,6 +56,11 @@ func followCommitted(l *Log, done *atomic.Bool) (seen int, err error) {
 		if stable = next; at >= stable {
 			if finished {
 				return seen, nil
+			}
+			select {
+			case <-moved:
+			case <-done:
+				finished = true
 			}
 			continue
 		}
@@ -92,7 +97,7 @@ func TestReadCommittedBesideWritersAndRetention(t *testing.T) {
 	defer l.Subscribe(func() { l.SetHighWatermark(l.SyncedOffset()) })()
 
 	var writing, reading sync.WaitGroup
-	var done atomic.Bool
+	done := make(chan struct{})
 	for id := range int64(3) {
 		writing.Go(func() {
 			for range 3 { // a new life of the producer would go on with its epoch; these are others
@@ -108,14 +113,14 @@ func TestReadCommittedBesideWritersAndRetention(t *testing.T) {
 	for i := range seen {
 		reading.Go(func() {
 			var err error
-			if seen[i], err = followCommitted(l, &done); err != nil {
+			if seen[i], err = followCommitted(l, done); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	writing.Wait()
 	require.NoError(t, l.Sync(ctx))
-	done.Store(true)
+	close(done)
 	reading.Wait()
 	stop()
 	require.NoError(t, <-running)
