@@ -32,6 +32,7 @@ type batchHeader struct {
 	leaderEpoch     int32
 	lastOffsetDelta int32
 	baseSequence    int32
+	count           int32 // records; 0 in a batch that compaction emptied
 	attributes      int16
 	producerEpoch   int16
 }
@@ -50,6 +51,7 @@ func (h *batchHeader) read(b record.Batch) {
 	h.leaderEpoch = b.LeaderEpoch()
 	h.lastOffsetDelta = b.LastOffsetDelta()
 	h.baseSequence = b.BaseSequence()
+	h.count = b.Count()
 	h.attributes = b.Attributes()
 	h.producerEpoch = b.ProducerEpoch()
 }

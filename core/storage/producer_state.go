@@ -205,7 +205,8 @@ func (t producerTable) update(h *batchHeader, nowMS int64) (began bool) {
 		lastOffset:   h.lastOffset(),
 		timestamp:    h.maxTimestamp,
 	})
-	if h.isTransactional() && p.txnFirstOffset < 0 {
+	// Compaction empties only batches of transactions that are decided, and may drop their markers.
+	if h.isTransactional() && h.count > 0 && p.txnFirstOffset < 0 {
 		p.txnFirstOffset = h.baseOffset
 		return true
 	}

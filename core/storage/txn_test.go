@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -336,6 +337,25 @@ func TestRule3_VerificationKnowsTheWrapOfSequences(t *testing.T) {
 	require.ErrorIs(t, err, ErrOutOfOrderSequence)
 	mustTxnAppend(t, l, 7, 0, last, 1)
 	mustTxnAppend(t, l, 7, 0, 0, 1)
+}
+
+// Compaction keeps the last batch of a producer without its records, and without its marker: a
+// replica that reads it, or recovery, must not take its transaction for open.
+func TestEmptiedBatchOpensNoTransaction(t *testing.T) {
+	l := newTxnLog(t)
+	b := record.NewBuilder(record.BuilderOptions{Idempotent: true, Transactional: true,
+		ProducerID: 7, BaseSequence: 3})
+	b.Append(record.Record{Timestamp: t0})
+	one, err := b.Build()
+	require.NoError(t, err)
+	empty := slices.Clone(one[:record.HeaderSize])
+	empty[11], empty[60] = record.HeaderSize-12, 0 // length, count
+	empty.UpdateCRC()
+	_, err = l.Append(empty, AppendOptions{Origin: Replicated})
+	require.NoError(t, err)
+	l.SetHighWatermark(1)
+	require.Equal(t, int64(1), l.LastStableOffset())
+	require.Equal(t, []ProducerInfo{{7, 0, 3, t0, -1, -1}}, l.Producers())
 }
 
 // A batch of a transaction that is repeated after its end is found to be a repeat.
