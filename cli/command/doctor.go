@@ -40,16 +40,20 @@ func fail(detail, hint string) finding {
 type doctorCheck struct {
 	name string
 	run  func(context.Context, *app, doctorFlags) finding
+	// asked says that the check runs only if it is named: it takes long, or needs a broker that is
+	// stopped.
+	asked bool
 }
 
 var doctorChecks = []doctorCheck{
-	{"broker.reachable", checkReachable},
-	{"broker.metadata", checkMetadata},
-	{"listeners.advertised", checkAdvertised},
-	{"data_dir.writable", checkDataDir},
-	{"data_dir.free", checkFree},
-	{"fd.limit", checkFiles},
-	{"plugins.toolchain", checkToolchain},
+	{name: "broker.reachable", run: checkReachable},
+	{name: "broker.metadata", run: checkMetadata},
+	{name: "listeners.advertised", run: checkAdvertised},
+	{name: "data_dir.writable", run: checkDataDir},
+	{name: "data_dir.free", run: checkFree},
+	{name: "fd.limit", run: checkFiles},
+	{name: "plugins.toolchain", run: checkToolchain},
+	{name: checkLogName, asked: true},
 }
 
 type doctorFlags struct {
@@ -64,7 +68,8 @@ func newDoctorCommand(a *app) *cobra.Command {
 		Short: "Check this machine and a broker, and say what to do about what is wrong",
 		Args:  cobra.NoArgs,
 		Example: "  millstream doctor\n" +
-			"  millstream doctor --check broker.reachable --check fd.limit -o json",
+			"  millstream doctor --check broker.reachable --check fd.limit -o json\n" +
+			"  millstream doctor --check log --data-dir ./data   # of a broker that is stopped",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.dataDir = a.settings.GetString("data-dir")
 			return a.doctor(cmd.Context(), f)
@@ -86,10 +91,17 @@ func (a *app) doctor(ctx context.Context, f doctorFlags) error {
 				WithDo("checks: " + strings.Join(names, ", "))
 		}
 	}
+	if slices.Contains(f.only, checkLogName) {
+		if len(f.only) > 1 {
+			return output.Usage("BAD_FLAGS", "--check log cannot be joined with others").
+				WithDo("run it by itself, with the broker stopped")
+		}
+		return a.doctorLog(ctx, f.dataDir)
+	}
 	var findings []finding
 	failed := 0
 	for _, c := range doctorChecks {
-		if len(f.only) > 0 && !slices.Contains(f.only, c.name) {
+		if c.asked || len(f.only) > 0 && !slices.Contains(f.only, c.name) {
 			continue
 		}
 		result := c.run(ctx, a, f)

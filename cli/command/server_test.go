@@ -96,7 +96,7 @@ func TestDoctorAnswersWithAnExitCode(t *testing.T) {
 	r := c.run("doctor", "-o", "json", "--data-dir", t.TempDir())
 	v := decode[verdict](t, r.out)
 	require.Equal(t, "doctor", v.Command)
-	require.Len(t, v.Result, len(doctorChecks))
+	require.Len(t, v.Result, len(doctorChecks)-1, "all but the one that wants a stopped broker")
 	for _, f := range v.Result {
 		require.NotEqual(t, "fail", f.Status, f.Name+": "+f.Detail)
 	}

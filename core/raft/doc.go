@@ -26,6 +26,8 @@
 //
 // None is held over a call to the state machine or the disk.
 //
+// CheckState and CheckedLog look at the files of a node that does not run.
+//
 // # Files
 //
 // In Options.Dir: quorum-state (term, vote and voters), snapshot-INDEX-TERM with 20 digits each,

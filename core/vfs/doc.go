@@ -26,5 +26,5 @@
 // # Files
 //
 // WriteFileAtomic writes NAME.tmp and renames it to NAME. FS.Lock leaves its file in place, with
-// the process id of the last owner in it.
+// the process id of the last owner in it; HoldLock leaves even that as it is.
 package vfs

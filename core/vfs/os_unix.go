@@ -51,3 +51,15 @@ func retryEINTR(call func() error) error {
 		}
 	}
 }
+
+// posixLockOwner returns the process that has a POSIX lock on the open file, 0 if there is none.
+func posixLockOwner(f *os.File) (pid int, err error) {
+	lock := unix.Flock_t{Type: unix.F_WRLCK}
+	err = withFD(f, func(fd int) error {
+		return unix.FcntlFlock(uintptr(fd), unix.F_GETLK, &lock)
+	})
+	if err != nil || lock.Type == unix.F_UNLCK {
+		return 0, err
+	}
+	return int(lock.Pid), nil
+}

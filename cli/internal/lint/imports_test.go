@@ -22,6 +22,7 @@ var law = map[string][]string{
 	"core/metadata":        {},
 	"core/storage":         {"core/vfs"},
 	"core/storage/compact": {"core/vfs", "core/storage"},
+	"core/storage/fsck":    {"core/vfs"},
 	"core/raft":            {"core/vfs", "core/vnet", "core/storage"},
 	"core/coordinator":     {},
 	"core/replica":         {"core/vfs", "core/storage", "core/metadata"},
