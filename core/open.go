@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millstream-io/millstream/core/controller"
-	"github.com/millstream-io/millstream/core/group"
 	"github.com/millstream-io/millstream/core/metadata"
 	"github.com/millstream-io/millstream/core/raft"
 	"github.com/millstream-io/millstream/core/replica"
@@ -234,28 +233,12 @@ func (b *Broker) openReplicas(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	image := b.controller.Image()
-	millis := func(name string) time.Duration {
-		return time.Duration(image.BrokerConfigInt(name, 0)) * time.Millisecond
-	}
-	b.groups, err = group.New(group.Options{
-		Log:                   &internalLog{b.replicas, group.TopicName},
-		Logger:                b.levels.logger(loggerGroup),
-		Now:                   b.opts.Now,
-		MinSessionTimeout:     millis("group.min.session.timeout.ms"),
-		MaxSessionTimeout:     millis("group.max.session.timeout.ms"),
-		InitialRebalanceDelay: orNever(millis("group.initial.rebalance.delay.ms")),
-		MaxSize:               int(image.BrokerConfigInt("group.max.size", 0)),
-		OffsetsRetention: time.Minute *
-			time.Duration(image.BrokerConfigInt("offsets.retention.minutes", 0)),
-		RetentionCheckInterval: millis("offsets.retention.check.interval.ms"),
-		CommitTimeout:          millis("offsets.commit.timeout.ms"),
-		OffsetMetadataMaxBytes: int(image.BrokerConfigInt("offset.metadata.max.bytes", 0)),
-	})
-	if err != nil {
+	if err := b.openGroups(); err != nil {
 		return err
 	}
-	if err := b.openTransactions(millis); err != nil {
+	image := b.controller.Image()
+	err = b.openTransactions(func(name string) time.Duration { return millis(image, name) })
+	if err != nil {
 		return err
 	}
 	if err := b.openCleaner(image); err != nil {
@@ -287,14 +270,6 @@ func (b *Broker) openTransactions(millis func(name string) time.Duration) error 
 		Expiration:    millis("transactional.id.expiration.ms"),
 	})
 	return err
-}
-
-// orNever turns a delay of 0 into the negative one that group.Options takes for none.
-func orNever(d time.Duration) time.Duration {
-	if d == 0 {
-		return -1
-	}
-	return d
 }
 
 func (b *Broker) openServer() error {

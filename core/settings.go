@@ -74,6 +74,9 @@ func (b *Broker) applySettings() {
 	defer b.configuring.Unlock()
 	s := settings{b.latest.Load()}
 	b.dataDir.Configure(s.dir())
+	if err := b.groups.Configure(groupSettings(s.image)); err != nil {
+		b.log.Error("keep the old settings of groups", "error", err)
+	}
 	if srv := b.configurable.Load(); srv != nil {
 		srv.SetConnectionLimits(s.connections())
 	}

@@ -21,6 +21,7 @@ const (
 	CodeInvalidSessionTimeout        ErrorCode = 26
 	CodeRebalanceInProgress          ErrorCode = 27
 	CodeInvalidCommitOffsetSize      ErrorCode = 28
+	CodeUnsupportedVersion           ErrorCode = 35
 	CodeInvalidRequest               ErrorCode = 42
 	CodeInvalidProducerEpoch         ErrorCode = 47
 	CodeInvalidTxnState              ErrorCode = 48
@@ -39,6 +40,11 @@ const (
 	CodeUnknownTopicID               ErrorCode = 100
 	CodeTransactionalIDNotFound      ErrorCode = 105
 	CodeTransactionAbortable         ErrorCode = 120
+	CodeFencedMemberEpoch            ErrorCode = 110
+	CodeUnreleasedInstanceID         ErrorCode = 111
+	CodeUnsupportedAssignor          ErrorCode = 112
+	CodeStaleMemberEpoch             ErrorCode = 113
+	CodeInvalidRegularExpression     ErrorCode = 128
 )
 
 var codeNames = map[ErrorCode]string{
@@ -56,6 +62,7 @@ var codeNames = map[ErrorCode]string{
 	CodeInvalidSessionTimeout:        "INVALID_SESSION_TIMEOUT",
 	CodeRebalanceInProgress:          "REBALANCE_IN_PROGRESS",
 	CodeInvalidCommitOffsetSize:      "INVALID_COMMIT_OFFSET_SIZE",
+	CodeUnsupportedVersion:           "UNSUPPORTED_VERSION",
 	CodeInvalidRequest:               "INVALID_REQUEST",
 	CodeInvalidProducerEpoch:         "INVALID_PRODUCER_EPOCH",
 	CodeInvalidTxnState:              "INVALID_TXN_STATE",
@@ -74,6 +81,11 @@ var codeNames = map[ErrorCode]string{
 	CodeUnknownTopicID:               "UNKNOWN_TOPIC_ID",
 	CodeTransactionalIDNotFound:      "TRANSACTIONAL_ID_NOT_FOUND",
 	CodeTransactionAbortable:         "TRANSACTION_ABORTABLE",
+	CodeFencedMemberEpoch:            "FENCED_MEMBER_EPOCH",
+	CodeUnreleasedInstanceID:         "UNRELEASED_INSTANCE_ID",
+	CodeUnsupportedAssignor:          "UNSUPPORTED_ASSIGNOR",
+	CodeStaleMemberEpoch:             "STALE_MEMBER_EPOCH",
+	CodeInvalidRegularExpression:     "INVALID_REGULAR_EXPRESSION",
 }
 
 // String is the code's name in the Kafka protocol guide, or its number.

@@ -21,6 +21,7 @@ type Coordinator struct {
 	opts       Options
 	runtime    *coordinator.Runtime
 	partitions atomic.Int32
+	settings   atomic.Pointer[Settings] // the present ones, with defaults
 }
 
 // New makes a coordinator that leads no shard yet.
@@ -31,9 +32,10 @@ func New(opts Options) (*Coordinator, error) {
 	}
 	c := &Coordinator{opts: opts}
 	c.partitions.Store(opts.Partitions)
+	c.settings.Store(&opts.Settings)
 	c.runtime = coordinator.New(coordinator.Options{
 		Log:           opts.Log,
-		NewMachine:    func(int32) coordinator.Machine { return newMachine(&c.opts) },
+		NewMachine:    func(int32) coordinator.Machine { return newMachine(&c.opts, c.settings.Load) },
 		Now:           opts.Now,
 		Logger:        opts.Logger,
 		AppendTimeout: opts.CommitTimeout,
@@ -143,6 +145,32 @@ func (c *Coordinator) Leave(ctx context.Context, req LeaveRequest) LeaveResponse
 	resp, code := call[LeaveResponse](ctx, c, c.PartitionFor(req.GroupID), &req)
 	if code != coordinator.CodeNone {
 		return LeaveResponse{Code: code}
+	}
+	return resp
+}
+
+// ConsumerHeartbeat handles ConsumerGroupHeartbeat. NewID is filled in if it is empty.
+func (c *Coordinator) ConsumerHeartbeat(ctx context.Context, req ConsumerHeartbeatRequest,
+) ConsumerHeartbeatResponse {
+	if req.MemberID == "" && req.NewID == "" {
+		req.NewID = c.opts.NewID()
+	}
+	shard := c.PartitionFor(req.GroupID)
+	resp, code := call[ConsumerHeartbeatResponse](ctx, c, shard, &req)
+	if code != coordinator.CodeNone {
+		return ConsumerHeartbeatResponse{Code: code}
+	}
+	return resp
+}
+
+// DescribeConsumer handles ConsumerGroupDescribe for one group.
+func (c *Coordinator) DescribeConsumer(ctx context.Context, groupID string,
+) DescribeConsumerResponse {
+	in := describeConsumerInput{groupID}
+	resp, code := call[DescribeConsumerResponse](ctx, c, c.PartitionFor(groupID), in)
+	if code != coordinator.CodeNone {
+		resp = DescribeConsumerResponse{Code: code}
+		resp.GroupID = groupID
 	}
 	return resp
 }

@@ -106,7 +106,9 @@ func TestPartitionFor(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	_, err := group.New(group.Options{MinSessionTimeout: time.Hour, MaxSize: -1})
+	_, err := group.New(group.Options{Settings: group.Settings{
+		MinSessionTimeout: time.Hour, MaxSize: -1,
+	}})
 	require.ErrorContains(t, err, "Log is missing")
 	require.ErrorContains(t, err, "MinSessionTimeout")
 	require.ErrorContains(t, err, "MaxSize")
@@ -321,7 +323,7 @@ func BenchmarkCommit(b *testing.B) {
 }
 
 func BenchmarkHeartbeat(b *testing.B) {
-	c := open(b, nullLog{}, group.Options{InitialRebalanceDelay: -1})
+	c := open(b, nullLog{}, group.Options{Settings: group.Settings{InitialRebalanceDelay: -1}})
 	joined := join(b.Context(), c, "g", "")
 	req := group.HeartbeatRequest{GroupID: "g", MemberID: joined.MemberID, Generation: 1}
 	b.ReportAllocs()
@@ -336,7 +338,9 @@ func BenchmarkHeartbeat(b *testing.B) {
 func BenchmarkJoinStorm(b *testing.B) {
 	for _, size := range []int{50, 500} {
 		b.Run(fmt.Sprintf("members=%d", size), func(b *testing.B) {
-			c := open(b, nullLog{}, group.Options{InitialRebalanceDelay: 100 * time.Millisecond})
+			c := open(b, nullLog{}, group.Options{Settings: group.Settings{
+				InitialRebalanceDelay: 100 * time.Millisecond,
+			}})
 			b.ReportAllocs()
 			n := 0
 			for b.Loop() {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/millstream-io/millstream/core/coordinator"
 	"github.com/millstream-io/millstream/core/group/classic"
+	"github.com/millstream-io/millstream/core/group/consumer"
 	"github.com/millstream-io/millstream/core/group/offsets"
 	"github.com/millstream-io/millstream/core/record"
 )
@@ -31,10 +32,20 @@ const (
 
 // machine is the state of one shard: its groups and their offsets.
 type machine struct {
-	opts    *Options
-	config  classic.Config
-	timers  classic.Timers
-	groups  map[string]*entry
+	opts *Options
+	// present returns the settings; settings are those that the configs were made of.
+	present  func() *Settings
+	settings *Settings
+	config   classic.Config
+	timers   classic.Timers
+	groups   map[string]*entry // classic groups, and those without members
+	// consumers are the consumer groups. A group is in groups or here.
+	consumers      map[string]*consumer.Group
+	consumerConfig consumer.Config
+	consumerTimers consumer.Timers
+	// staged are groups that change their protocol, or begin: their records are in flight.
+	staged map[string]staging
+
 	offsets *offsets.Table
 	// pending has the offsets of transactions that are not decided.
 	pending *offsets.Pending
@@ -48,24 +59,45 @@ type machine struct {
 
 var _ coordinator.Machine = (*machine)(nil)
 
-func newMachine(opts *Options) *machine {
+func newMachine(opts *Options, present func() *Settings) *machine {
 	m := &machine{
-		opts: opts,
-		config: classic.Config{
-			InitialRebalanceDelay: opts.InitialRebalanceDelay,
-			MaxSize:               opts.MaxSize,
-		},
-		groups:  make(map[string]*entry),
-		offsets: offsets.NewTable(),
-		pending: offsets.NewPending(),
-		flying:  make(map[string]flight),
+		opts:      opts,
+		present:   present,
+		groups:    make(map[string]*entry),
+		consumers: make(map[string]*consumer.Group),
+		staged:    make(map[string]staging),
+		offsets:   offsets.NewTable(),
+		pending:   offsets.NewPending(),
+		flying:    make(map[string]flight),
 	}
+	m.configure()
 	return m
+}
+
+// configure follows the settings.
+func (m *machine) configure() {
+	s := m.present()
+	if s == m.settings {
+		return
+	}
+	m.settings = s
+	m.config = classic.Config{
+		InitialRebalanceDelay: s.InitialRebalanceDelay, MaxSize: s.MaxSize,
+	}
+	m.consumerConfig = consumer.Config{
+		Settings: s.Consumer, Classic: &m.config, ClassicTimers: &m.timers, Topics: m.opts.Topics,
+		Group: func(id string) GroupSettings { return s.Groups[id] },
+	}
 }
 
 // Handle implements coordinator.Machine.
 func (m *machine) Handle(now time.Time, t coordinator.Ticket, in any) coordinator.Step {
+	m.configure()
 	switch in := in.(type) {
+	case *ConsumerHeartbeatRequest:
+		return m.withGroup(in.GroupID, func() coordinator.Step {
+			return m.consumerHeartbeat(now, t, in)
+		})
 	case *CommitRequest:
 		return m.commit(now, t, in)
 	case *TxnCommitRequest:
@@ -87,6 +119,10 @@ func (m *machine) Handle(now time.Time, t coordinator.Ticket, in any) coordinato
 	case describeInput:
 		return m.withGroup(in.groupID, func() coordinator.Step {
 			return answer(t, m.describe(in.groupID))
+		})
+	case describeConsumerInput:
+		return m.withGroup(in.groupID, func() coordinator.Step {
+			return answer(t, m.describeConsumer(in.groupID))
 		})
 	case listInput:
 		return m.settled(func() coordinator.Step { return answer(t, m.list(in.ListRequest)) })
@@ -175,12 +211,23 @@ func (m *machine) join(now time.Time, t coordinator.Ticket, req *JoinRequest) co
 	switch {
 	case req.GroupID == "" || len(req.GroupID) > maxName:
 		return refuse(coordinator.CodeInvalidGroupID)
-	case session < m.opts.MinSessionTimeout || session > m.opts.MaxSessionTimeout:
+	case session < m.settings.MinSessionTimeout || session > m.settings.MaxSessionTimeout:
 		return refuse(coordinator.CodeInvalidSessionTimeout)
 	case !namesFit(req):
 		return refuse(coordinator.CodeInvalidRequest)
-	case m.groups[req.GroupID] == nil && req.MemberID != "":
-		return refuse(coordinator.CodeUnknownMemberID)
+	}
+	if g := m.consumers[req.GroupID]; g != nil {
+		return m.joinConsumer(now, t, g, req)
+	}
+	return m.joinClassic(now, t, req)
+}
+
+func (m *machine) joinClassic(now time.Time, t coordinator.Ticket, req *JoinRequest,
+) coordinator.Step {
+	if m.groups[req.GroupID] == nil && req.MemberID != "" {
+		return answer(t, JoinResponse{
+			Code: coordinator.CodeUnknownMemberID, Generation: -1, MemberID: req.MemberID,
+		})
 	}
 	var fx classic.Effects
 	m.entry(req.GroupID).Join(now, t, req, &fx)
@@ -203,6 +250,9 @@ func namesFit(req *JoinRequest) bool {
 }
 
 func (m *machine) sync(now time.Time, t coordinator.Ticket, req *SyncRequest) coordinator.Step {
+	if g := m.consumers[req.GroupID]; g != nil {
+		return answer(t, g.Sync(now, req))
+	}
 	e := m.groups[req.GroupID]
 	if e == nil {
 		return answer(t, SyncResponse{Code: unknownGroup(req.GroupID)})
@@ -221,6 +271,9 @@ func unknownGroup(groupID string) ErrorCode {
 }
 
 func (m *machine) heartbeat(now time.Time, req *HeartbeatRequest) ErrorCode {
+	if g := m.consumers[req.GroupID]; g != nil {
+		return g.ClassicHeartbeat(now, req)
+	}
 	e := m.groups[req.GroupID]
 	if e == nil {
 		return unknownGroup(req.GroupID)
@@ -229,6 +282,9 @@ func (m *machine) heartbeat(now time.Time, req *HeartbeatRequest) ErrorCode {
 }
 
 func (m *machine) leave(now time.Time, t coordinator.Ticket, req *LeaveRequest) coordinator.Step {
+	if g := m.consumers[req.GroupID]; g != nil {
+		return m.leaveConsumer(now, t, g, req)
+	}
 	e := m.groups[req.GroupID]
 	switch {
 	case req.GroupID == "":
@@ -261,10 +317,12 @@ func (m *machine) Replay(rec record.Record) error {
 	case offsets.KindOffset:
 		return m.replayOffset(&key, rec)
 	case offsets.KindGroup:
-		return m.replayGroup(&key, rec.Value)
-	default:
+		return m.replayGroup(&key, rec)
+	case offsets.KindOther:
 		// Records of other kinds of groups, in a log that Kafka wrote: nothing here needs them.
 		return nil
+	default:
+		return m.replayConsumer(&key, rec.Value)
 	}
 }
 
@@ -279,7 +337,7 @@ func (m *machine) replayOffset(key *offsets.Key, rec record.Record) error {
 	if err != nil {
 		return err
 	}
-	m.entry(key.Group)
+	m.ensure(key.Group)
 	m.offsets.Put(key.Group, key.Topic, key.Partition, c)
 	return nil
 }
@@ -293,25 +351,50 @@ func (m *machine) readCommit(key *offsets.Key, rec record.Record) (offsets.Commi
 	return c, nil
 }
 
-func (m *machine) replayGroup(key *offsets.Key, value []byte) error {
-	if value == nil {
+func (m *machine) replayGroup(key *offsets.Key, rec record.Record) error {
+	if rec.Value == nil {
 		if e := m.groups[key.Group]; e != nil {
 			e.Close()
 			delete(m.groups, key.Group)
 		}
-		if m.offsets.Has(key.Group) || m.pending.Open(key.Group) {
-			m.entry(key.Group)
-		}
+		m.keepOffsets(key.Group)
 		return nil
 	}
-	md, err := offsets.ReadGroup(value)
+	md, err := offsets.ReadGroup(rec.Value)
 	if err != nil {
 		return fmt.Errorf("metadata of group %q: %w", key.Group, err)
+	}
+	if g := m.consumers[key.Group]; g != nil { // the later record is the one that counts
+		g.Close()
+		delete(m.consumers, key.Group)
+	}
+	down, downgraded := m.staged[key.Group]
+	if downgraded {
+		delete(m.staged, key.Group)
+		m.groups[key.Group] = &entry{Group: down.classic}
 	}
 	e := m.entry(key.Group)
 	e.persisted = true
 	e.Apply(md)
+	if downgraded {
+		// Nobody waits in a group that has just begun: there is nothing to answer or write.
+		e.Resume(time.UnixMilli(rec.Timestamp), down.rebalance, &classic.Effects{})
+	}
 	return nil
+}
+
+// ensure makes a group for offsets that belong to none yet.
+func (m *machine) ensure(groupID string) {
+	if m.consumers[groupID] == nil {
+		m.entry(groupID)
+	}
+}
+
+// keepOffsets makes a group for offsets whose group has ended.
+func (m *machine) keepOffsets(groupID string) {
+	if m.offsets.Has(groupID) || m.pending.Open(groupID) {
+		m.ensure(groupID)
+	}
 }
 
 // Loaded implements coordinator.Machine.
@@ -320,18 +403,29 @@ func (m *machine) Loaded(now time.Time) {
 		// A group that was durable has no waiting tickets, so there is nothing to do but timers.
 		e.Loaded(now, &classic.Effects{})
 	}
+	for _, g := range m.consumers {
+		g.Loaded(now)
+	}
 	m.timers.Arm(&m.expiry, now.Add(m.opts.RetentionCheckInterval))
 }
 
 // NextDeadline implements coordinator.Machine.
 func (m *machine) NextDeadline() (time.Time, bool) {
 	t, at := m.timers.Next()
+	c, consumerAt := m.consumerTimers.Next()
+	if c != nil && (t == nil || consumerAt.Before(at)) {
+		return consumerAt, true
+	}
 	return at, t != nil
 }
 
 // Tick implements coordinator.Machine.
 func (m *machine) Tick(now time.Time) coordinator.Step {
+	m.configure()
 	timer, at := m.timers.Next()
+	if c, consumerAt := m.consumerTimers.Next(); c != nil && (timer == nil || consumerAt.Before(at)) {
+		return m.consumerTick(now, c, consumerAt)
+	}
 	if timer == nil || at.After(now) {
 		return coordinator.Step{}
 	}

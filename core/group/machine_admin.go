@@ -12,8 +12,11 @@ import (
 	"github.com/millstream-io/millstream/core/record"
 )
 
-// typeClassic is the type of all groups here, as ListGroups calls it.
-const typeClassic = "classic"
+// The types of groups, as ListGroups calls them.
+const (
+	typeClassic  = "classic"
+	typeConsumer = "consumer"
+)
 
 func (m *machine) describe(groupID string) DescribeResponse {
 	if e := m.groups[groupID]; e != nil {
@@ -26,6 +29,14 @@ func (m *machine) describe(groupID string) DescribeResponse {
 
 func (m *machine) list(req ListRequest) ListResponse {
 	var resp ListResponse
+	for id, g := range m.consumers {
+		if passes(req.Types, typeConsumer) && passes(req.States, g.State()) {
+			resp.Groups = append(resp.Groups, ListedGroup{
+				GroupID: id, ProtocolType: classic.ConsumerProtocolType, State: g.State(),
+				Type: typeConsumer,
+			})
+		}
+	}
 	if !passes(req.Types, typeClassic) {
 		return resp
 	}
@@ -60,6 +71,9 @@ func groupTombstone(now time.Time, groupID string) record.Record {
 // bring it back when they are committed.
 func (m *machine) deleteGroup(now time.Time, t coordinator.Ticket, groupID string,
 ) coordinator.Step {
+	if g := m.consumers[groupID]; g != nil {
+		return m.deleteConsumer(now, t, g)
+	}
 	e := m.groups[groupID]
 	switch {
 	case e == nil:

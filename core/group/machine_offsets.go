@@ -1,7 +1,6 @@
 package group
 
 import (
-	"maps"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -42,7 +41,7 @@ func (m *machine) commitStep(now time.Time, t coordinator.Ticket, req *CommitReq
 	for i := range req.Offsets {
 		o := &req.Offsets[i]
 		switch {
-		case utf16Len(o.Metadata) > m.opts.OffsetMetadataMaxBytes:
+		case utf16Len(o.Metadata) > m.settings.OffsetMetadataMaxBytes:
 			resp.Codes[i] = coordinator.CodeOffsetMetadataTooLarge
 		case len(o.Topic) > maxName:
 			resp.Codes[i] = coordinator.CodeUnknownTopicOrPartition
@@ -70,6 +69,9 @@ func (m *machine) commitStep(now time.Time, t coordinator.Ticket, req *CommitReq
 func (m *machine) checkCommit(now time.Time, req *CommitRequest) ErrorCode {
 	if len(req.GroupID) > maxName {
 		return coordinator.CodeInvalidGroupID
+	}
+	if g := m.consumers[req.GroupID]; g != nil {
+		return m.checkConsumerCommit(g, req)
 	}
 	e := m.groups[req.GroupID]
 	switch {
@@ -117,6 +119,11 @@ func utf16Len(s string) int {
 // UNSTABLE_OFFSET_COMMIT: a consumer that began at the old offset would read again what the
 // transaction has consumed (KIP-447).
 func (m *machine) fetch(req *FetchRequest) FetchResponse {
+	if g := m.consumers[req.GroupID]; g != nil {
+		if code := g.CheckFetch(req.MemberID, req.MemberEpoch); code != coordinator.CodeNone {
+			return FetchResponse{Code: code}
+		}
+	}
 	topics := req.Topics
 	if req.All {
 		topics = nil
@@ -175,6 +182,9 @@ func (m *machine) tombstones(now time.Time, group string, of func(topic string) 
 // deleteOffsets handles OffsetDelete.
 func (m *machine) deleteOffsets(now time.Time, t coordinator.Ticket, req *DeleteOffsetsRequest,
 ) coordinator.Step {
+	if g := m.consumers[req.GroupID]; g != nil {
+		return m.deleteOffsetsUnless(now, t, req, g.Subscribed)
+	}
 	e := m.groups[req.GroupID]
 	if e == nil {
 		return answer(t, DeleteOffsetsResponse{Code: coordinator.CodeGroupIDNotFound})
@@ -184,10 +194,19 @@ func (m *machine) deleteOffsets(now time.Time, t coordinator.Ticket, req *Delete
 		return answer(t, DeleteOffsetsResponse{Code: coordinator.CodeNonEmptyGroup})
 	}
 	subscribed := e.Subscriptions()
+	return m.deleteOffsetsUnless(now, t, req, func(topic string) bool {
+		return e.State() != classic.Empty && subscribed.Has(topic)
+	})
+}
+
+// deleteOffsetsUnless takes away the offsets of topics that are not in use.
+func (m *machine) deleteOffsetsUnless(now time.Time, t coordinator.Ticket,
+	req *DeleteOffsetsRequest, used func(topic string) bool,
+) coordinator.Step {
 	resp := DeleteOffsetsResponse{Topics: make([]ErrorCode, len(req.Topics))}
 	var records []record.Record
 	for i, tp := range req.Topics {
-		if e.State() != classic.Empty && subscribed.Has(tp.Topic) {
+		if used(tp.Topic) {
 			resp.Topics[i] = coordinator.CodeGroupSubscribedToTopic
 			continue
 		}
@@ -244,7 +263,7 @@ func (m *machine) write(records []record.Record, t coordinator.Ticket, done any,
 // groups that hold nothing any more (KIP-211). It comes back at once if there are more groups.
 func (m *machine) expire(now time.Time) coordinator.Step {
 	var records []record.Record
-	for _, id := range slices.Sorted(maps.Keys(m.groups)) {
+	for _, id := range m.groupIDs() {
 		if id <= m.expired && m.expired != "" {
 			continue
 		}
@@ -252,7 +271,11 @@ func (m *machine) expire(now time.Time) coordinator.Step {
 			m.timers.Arm(&m.expiry, now)
 			return m.write(records, 0, nil, func(ErrorCode) any { return nil })
 		}
-		records = append(records, m.expireGroup(now, id, m.groups[id])...)
+		if e := m.groups[id]; e != nil {
+			records = append(records, m.expireGroup(now, id, e)...)
+		} else {
+			records = append(records, m.expireConsumer(now, id, m.consumers[id])...)
+		}
 		m.expired = id
 	}
 	m.expired = ""
@@ -303,5 +326,5 @@ func (m *machine) isExpired(now time.Time, e *entry, subscribed classic.Subscrib
 	if c.ExpireTimestamp >= 0 {
 		return now.UnixMilli() >= c.ExpireTimestamp
 	}
-	return now.UnixMilli()-base >= m.opts.OffsetsRetention.Milliseconds()
+	return now.UnixMilli()-base >= m.settings.OffsetsRetention.Milliseconds()
 }

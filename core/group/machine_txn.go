@@ -36,6 +36,9 @@ func (m *machine) checkTransaction(req *TxnCommitRequest) ErrorCode {
 	if req.GroupID == "" || len(req.GroupID) > maxName {
 		return coordinator.CodeInvalidGroupID
 	}
+	if g := m.consumers[req.GroupID]; g != nil {
+		return checkConsumerTransaction(g, req)
+	}
 	e := m.groups[req.GroupID]
 	switch {
 	case e != nil:
@@ -62,7 +65,7 @@ func (m *machine) ReplayTransactional(p coordinator.Producer, rec record.Record)
 	if err != nil {
 		return err
 	}
-	m.entry(key.Group)
+	m.ensure(key.Group)
 	m.pending.Put(p.ID, key.Group, key.Topic, key.Partition, c)
 	return nil
 }

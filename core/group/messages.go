@@ -3,6 +3,7 @@ package group
 import (
 	"github.com/millstream-io/millstream/core/coordinator"
 	"github.com/millstream-io/millstream/core/group/classic"
+	"github.com/millstream-io/millstream/core/group/consumer"
 	"github.com/millstream-io/millstream/core/record"
 )
 
@@ -35,6 +36,30 @@ type (
 	Assignment = classic.Assignment
 )
 
+// Those of the new consumer protocol (KIP-848).
+type (
+	// ConsumerHeartbeatRequest joins, lives, reports or leaves.
+	ConsumerHeartbeatRequest = consumer.HeartbeatRequest
+	// ConsumerHeartbeatResponse answers a ConsumerHeartbeatRequest.
+	ConsumerHeartbeatResponse = consumer.HeartbeatResponse
+	// ConsumerPartitions are partitions of one topic.
+	ConsumerPartitions = consumer.TopicPartitions
+	// NamedPartitions are partitions of one topic, with its name.
+	NamedPartitions = consumer.NamedPartitions
+	// Topics is a snapshot of the cluster's topics.
+	Topics = consumer.Topics
+	// Topic is one of them.
+	Topic = consumer.Topic
+)
+
+// DescribeConsumerResponse describes one consumer group. Code is CodeGroupIDNotFound, and Message
+// says why, for one that does not exist.
+type DescribeConsumerResponse struct {
+	Code    ErrorCode
+	Message string
+	consumer.Description
+}
+
 // OffsetCommit is the offset of one partition, to be committed.
 type OffsetCommit struct {
 	Topic string
@@ -60,7 +85,9 @@ type CommitRequest struct {
 	// RetentionMS is how long the client wants the offsets kept, -1 for as long as the broker does
 	// (OffsetCommit v2 to v4).
 	RetentionMS int64
-	Offsets     []OffsetCommit
+	// APIVersion is that of the OffsetCommit: members of consumer groups have to use 9 or later.
+	APIVersion int16
+	Offsets    []OffsetCommit
 }
 
 // TxnCommitRequest commits offsets of a group as part of a producer's transaction.
@@ -89,6 +116,10 @@ type TopicPartitions struct {
 // FetchRequest asks for a group's committed offsets.
 type FetchRequest struct {
 	GroupID string
+	// MemberID and MemberEpoch are those of a member of a consumer group, which are checked; nil and
+	// -1 if the client does not say.
+	MemberID    *string
+	MemberEpoch int32
 	// All asks for every partition that has one; Topics is not used then.
 	All    bool
 	Topics []TopicPartitions
@@ -138,7 +169,7 @@ type ListedGroup struct {
 	GroupID      string
 	ProtocolType string
 	State        string
-	Type         string // "classic"
+	Type         string // "classic" or "consumer"
 }
 
 // ListResponse answers a ListRequest with what this node coordinates, sorted.
@@ -161,9 +192,10 @@ type DeleteOffsetsResponse struct {
 
 // Inputs of the machine that are not requests of a client as they are.
 type (
-	describeInput struct{ groupID string }
-	listInput     struct{ ListRequest }
-	deleteInput   struct{ groupID string }
+	describeInput         struct{ groupID string }
+	describeConsumerInput struct{ groupID string }
+	listInput             struct{ ListRequest }
+	deleteInput           struct{ groupID string }
 	// topicsDeletedInput says that topics are gone, and their offsets with them.
 	topicsDeletedInput struct{ topics []string }
 	// markerInput ends a transaction.

@@ -2,13 +2,14 @@ package group
 
 import (
 	"errors"
+	"iter"
 	"log/slog"
-	"math"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/millstream-io/millstream/core/coordinator"
+	"github.com/millstream-io/millstream/core/group/consumer"
 )
 
 // Options configure a Coordinator. Log is needed; the zero value of the rest means Kafka's default.
@@ -24,20 +25,10 @@ type Options struct {
 	Now func() time.Time
 	// NewID makes the unique part of member ids; default a random uuid.
 	NewID func() string
-	// MinSessionTimeout and MaxSessionTimeout bound what members may ask for
-	// (group.min.session.timeout.ms 6 s, group.max.session.timeout.ms 30 min).
-	MinSessionTimeout, MaxSessionTimeout time.Duration
-	// InitialRebalanceDelay is how long an empty group waits for more members
-	// (group.initial.rebalance.delay.ms, 3 s); negative for not at all.
-	InitialRebalanceDelay time.Duration
-	// MaxSize is how many members a group may have (group.max.size, no limit).
-	MaxSize int
-	// OffsetMetadataMaxBytes bounds the text of a commit (offset.metadata.max.bytes, 4096; counted
-	// in UTF-16 units, as Kafka does).
-	OffsetMetadataMaxBytes int
-	// OffsetsRetention is how long offsets of an empty group are kept (offsets.retention.minutes,
-	// 7 days).
-	OffsetsRetention time.Duration
+	// Settings are those to begin with; Configure changes them.
+	Settings
+	// Topics returns the present topics; default none. Consumer groups assign them.
+	Topics func() consumer.Topics
 	// RetentionCheckInterval is how often expired offsets are looked for
 	// (offsets.retention.check.interval.ms, 10 min).
 	RetentionCheckInterval time.Duration
@@ -49,15 +40,9 @@ const defaultPartitions = 50
 
 func (o Options) withDefaults() Options {
 	setDefault(&o.Partitions, defaultPartitions)
-	setDefault(&o.MinSessionTimeout, 6*time.Second)
-	setDefault(&o.MaxSessionTimeout, 30*time.Minute)
-	setDefault(&o.InitialRebalanceDelay, 3*time.Second)
-	setDefault(&o.MaxSize, math.MaxInt32)
-	setDefault(&o.OffsetMetadataMaxBytes, 4096)
-	setDefault(&o.OffsetsRetention, 7*24*time.Hour)
+	o.Settings = o.Settings.withDefaults()
 	setDefault(&o.RetentionCheckInterval, 10*time.Minute)
 	setDefault(&o.CommitTimeout, 5*time.Second)
-	o.InitialRebalanceDelay = max(o.InitialRebalanceDelay, 0)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -66,6 +51,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.NewID == nil {
 		o.NewID = uuid.NewString
+	}
+	if o.Topics == nil {
+		o.Topics = func() consumer.Topics { return noTopics{} }
 	}
 	return o
 }
@@ -86,16 +74,14 @@ func (o Options) validate() error {
 	if o.Partitions < 1 {
 		errs = append(errs, errors.New("group options: Partitions must be at least 1"))
 	}
-	if o.MinSessionTimeout < 0 || o.MinSessionTimeout > o.MaxSessionTimeout {
-		errs = append(errs, errors.New("group options: MinSessionTimeout must be between 0 and "+
-			"MaxSessionTimeout"))
-	}
-	if o.MaxSize < 1 {
-		errs = append(errs, errors.New("group options: MaxSize must be at least 1"))
-	}
-	if o.OffsetMetadataMaxBytes < 0 || o.OffsetMetadataMaxBytes > maxMetadataUnits {
-		errs = append(errs, errors.New("group options: OffsetMetadataMaxBytes must be between 0 "+
-			"and 10000, so that the text fits into its record"))
-	}
+	errs = append(errs, o.Settings.validate())
 	return errors.Join(errs...)
 }
+
+// noTopics is a cluster without topics.
+type noTopics struct{}
+
+func (noTopics) Version() int64                        { return 0 }
+func (noTopics) ByName(string) (consumer.Topic, bool)  { return consumer.Topic{}, false }
+func (noTopics) ByID(uuid.UUID) (consumer.Topic, bool) { return consumer.Topic{}, false }
+func (noTopics) Names() iter.Seq[string]               { return func(func(string) bool) {} }

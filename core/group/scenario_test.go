@@ -81,7 +81,7 @@ func newScenario(t *testing.T, opts Options) *scenario {
 
 func loaded(opts Options, now time.Time, log []coordinator.Entry) *machine {
 	opts = opts.withDefaults()
-	m := newMachine(&opts)
+	m := newMachine(&opts, func() *Settings { return &opts.Settings })
 	for _, e := range log {
 		if err := replay(m, e); err != nil {
 			panic(err)
@@ -210,11 +210,13 @@ func (s *scenario) run(d *datadriven.TestData) {
 	switch d.Cmd {
 	case "options":
 		*s = *newScenario(s.t, Options{
-			InitialRebalanceDelay:  a.duration("delay", 3*time.Second),
-			MaxSize:                a.int("max", 0),
-			MinSessionTimeout:      a.duration("min-session", 0),
-			MaxSessionTimeout:      a.duration("max-session", 0),
-			OffsetsRetention:       a.duration("retention", 0),
+			Settings: Settings{
+				InitialRebalanceDelay: a.duration("delay", 3*time.Second),
+				MaxSize:               a.int("max", 0),
+				MinSessionTimeout:     a.duration("min-session", 0),
+				MaxSessionTimeout:     a.duration("max-session", 0),
+				OffsetsRetention:      a.duration("retention", 0),
+			},
 			RetentionCheckInterval: a.duration("check", 0),
 		})
 	case "join":

@@ -26,7 +26,7 @@ type FeatureDef struct {
 // featureDefs are the features of Kafka 4.3 that are served. Levels of metadata.version are shown
 // to tools and mean nothing else here: the metadata's records have versions of their own.
 var featureDefs = []FeatureDef{
-	{Name: GroupVersion, Max: 0, Default: 0},
+	{Name: GroupVersion, Max: 1, Default: 1},
 	{Name: MetadataVersion, Min: 7, Max: 30, Default: 30},
 	{Name: TransactionVersion, Max: 2, Default: 2},
 }

@@ -18,6 +18,9 @@ import (
 //     not exist is UNKNOWN_TOPIC_OR_PARTITION, a topic id (version 10, KIP-848) UNKNOWN_TOPIC_ID.
 //   - A generation in a group that does not exist is ILLEGAL_GENERATION, from version 9 on
 //     GROUP_ID_NOT_FOUND.
+//   - A member of a consumer group (KIP-848) commits in its member epoch, from version 9 on; below
+//     it is told UNSUPPORTED_VERSION. An older epoch is fine for a partition that it had then
+//     (KIP-1251), otherwise all is STALE_MEMBER_EPOCH.
 //   - The leader epoch is kept and given back by OffsetFetch (version 6, KIP-320).
 //   - Versions 2 to 4 may ask for their own retention time; later ones follow KIP-211.
 //   - The answer comes when the offsets are durable.
@@ -30,6 +33,7 @@ func (s *Server) offsetCommit(ctx context.Context, r *request) (kmsg.Response, e
 	commit := group.CommitRequest{
 		GroupID: req.Group, MemberID: req.MemberID, InstanceID: req.InstanceID,
 		Generation: req.Generation, RetentionMS: req.RetentionTimeMillis,
+		APIVersion: r.version,
 	}
 	image := s.image()
 	var committed []*int16 // where the code of each offset in commit goes

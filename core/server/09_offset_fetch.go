@@ -18,8 +18,8 @@ import (
 //   - What is not committed is offset -1, leader epoch -1 and no error; topics or groups that do
 //     not exist are no exception.
 //   - Null topics (version 2) are all that the group has committed, none are none.
-//   - Version 8 asks for several groups (KIP-709), 9 may name a member of a KIP-848 group, which
-//     means nothing to the classic groups here, 10 names topics by id.
+//   - Version 8 asks for several groups (KIP-709), 9 may name a member of a KIP-848 group, whose
+//     epoch is checked (STALE_MEMBER_EPOCH), 10 names topics by id.
 //   - An offset that was committed for a topic of another id, since deleted, is none.
 //   - require_stable (version 7, KIP-447): an offset that an open transaction commits is
 //     UNSTABLE_OFFSET_COMMIT, in its partition, until the transaction is decided.
@@ -44,6 +44,7 @@ func (s *Server) fetchOneGroup(
 ) {
 	fetch := group.FetchRequest{
 		GroupID: req.Group, All: req.Topics == nil && version >= 2, RequireStable: req.RequireStable,
+		MemberEpoch: -1,
 	}
 	for i := range req.Topics {
 		fetch.Topics = append(fetch.Topics, group.TopicPartitions{
@@ -121,8 +122,11 @@ func (s *Server) fetchGroup(
 ) kmsg.OffsetFetchResponseGroup {
 	byID := r.version >= 10
 	fetch := group.FetchRequest{
-		GroupID: in.Group, All: in.Topics == nil,
+		GroupID: in.Group, All: in.Topics == nil, MemberEpoch: -1,
 		RequireStable: r.message.(*kmsg.OffsetFetchRequest).RequireStable,
+	}
+	if r.version >= 9 {
+		fetch.MemberID, fetch.MemberEpoch = in.MemberID, in.MemberEpoch
 	}
 	known := make([]bool, len(in.Topics))
 	for i := range in.Topics {

@@ -17,6 +17,8 @@ var groupHandlers = []handler{
 	{key: 28, min: 0, max: 5, handle: (*Server).txnOffsetCommit},
 	{key: 42, min: 0, max: 2, handle: (*Server).deleteGroups},
 	{key: 47, min: 0, max: 0, handle: (*Server).offsetDelete},
+	{key: 68, min: 0, max: 1, handle: (*Server).consumerGroupHeartbeat},
+	{key: 69, min: 0, max: 1, handle: (*Server).consumerGroupDescribe},
 }
 
 // pointer is a pointer to s, for the nullable strings of the protocol.

@@ -173,7 +173,7 @@ func (w *world) check(t *rapid.T) {
 	votes, joining := make(map[string]int), 0
 	for id, m := range g.members {
 		require.Equal(t, id, m.id)
-		require.NotZero(t, m.timer.index, "member %s has no session timer", id)
+		require.True(t, m.timer.Armed(), "member %s has no session timer", id)
 		if m.join != 0 {
 			joining++
 			require.Equal(t, PreparingRebalance, g.state)

@@ -13,6 +13,15 @@ const (
 	KindOther  Kind = iota // a record of a kind this package does not know: skip it
 	KindOffset             // an OffsetCommitKey
 	KindGroup              // a GroupMetadataKey
+
+	// Those of consumer groups (KIP-848).
+	KindConsumerGroup      // a ConsumerGroupMetadataKey
+	KindConsumerPartitions // a ConsumerGroupPartitionMetadataKey: not written since Kafka 4.1
+	KindConsumerMember     // a ConsumerGroupMemberMetadataKey
+	KindConsumerTarget     // a ConsumerGroupTargetAssignmentMetadataKey
+	KindConsumerAssignment // a ConsumerGroupTargetAssignmentMemberKey
+	KindConsumerCurrent    // a ConsumerGroupCurrentMemberAssignmentKey
+	KindConsumerRegex      // a ConsumerGroupRegularExpressionKey
 )
 
 // Key is a decoded key.
@@ -22,6 +31,8 @@ type Key struct {
 	Group     string
 	Topic     string // KindOffset only
 	Partition int32  // KindOffset only
+	Member    string // KindConsumerMember, KindConsumerAssignment and KindConsumerCurrent only
+	Regex     string // KindConsumerRegex only
 }
 
 // Commit is one committed offset: the value of an OffsetCommitKey.
@@ -179,6 +190,8 @@ func ReadKey(b []byte) (Key, error) {
 	case groupKeyVersion:
 		k.Kind = KindGroup
 		k.Group = r.string(false)
+	default:
+		readConsumerKey(&r, &k)
 	}
 	if r.err != nil {
 		return Key{}, fmt.Errorf("read key version %d: %w", k.Version, r.err)

@@ -67,7 +67,7 @@ func TestKeysMatchGoldens(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Key{Kind: KindGroup, Version: 2, Group: "g"}, k)
 
-	k, err = ReadKey(unhex(t, "0003 0001 67")) // ConsumerGroupMetadataKey, KIP-848
+	k, err = ReadKey(unhex(t, "000b 0001 67")) // ShareGroupMetadataKey, KIP-932
 	require.NoError(t, err)
 	require.Equal(t, KindOther, k.Kind)
 }
