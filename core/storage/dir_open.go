@@ -187,7 +187,9 @@ func (d *Dir) openLogs(ctx context.Context) error {
 		}
 		l := d.newLog(tp, path, DefaultConfig())
 		d.mu.logs[tp] = l
-		p := openParams{clean: d.wasClean, recoveryPoint: points[tp], startOffset: starts[tp],
+		_, known := points[tp]
+		p := openParams{clean: d.wasClean, recoveryPoint: points[tp], known: known,
+			startOffset:   starts[tp],
 			highWatermark: marks[tp], cleanedOffset: -1}
 		if at, ok := cleaned[tp]; ok {
 			p.cleanedOffset = at

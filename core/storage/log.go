@@ -50,6 +50,7 @@ type Log struct {
 		guards         guardTable
 		lastAppendTime int64 // of LogAppendTime, so that it never goes back, ms
 		epochsPending  bool  // epochs has entries that its file has not
+		known          bool  // the recovery point checkpoint has a line of this log
 		untrimmed      bool  // a failed write left bytes behind the end of the active segment
 	}
 

@@ -25,6 +25,9 @@ type openParams struct {
 	startOffset   int64 // of the log, from the checkpoint
 	highWatermark int64 // from the checkpoint
 	cleanedOffset int64 // from the checkpoint; holes between segments below it are legal
+	// known says that recoveryPoint is from the checkpoint. If not, and there are several segments,
+	// they were copied from elsewhere, and holes between them are of a compaction; see rollLocked.
+	known bool
 }
 
 // open loads or recovers the files in the log's directory. Afterwards everything in the log is
@@ -35,6 +38,7 @@ func (l *Log) open(p openParams) error {
 	l.start.Store(p.startOffset)
 	l.highWatermark.Store(p.highWatermark)
 	l.cleaned.Store(p.cleanedOffset)
+	l.mu.known = p.known
 	if err := l.readTopicID(); err != nil {
 		return err
 	}
@@ -219,8 +223,8 @@ func (l *Log) openSegments(bases []int64, p openParams) ([]*segment, epochList, 
 			epochs = epochs.extend(e.epoch, e.start)
 		}
 		after := bases[min(i+1, len(bases)-1)]
-		if lost := s.state().next < after && after > p.cleanedOffset; !last && dirty &&
-			(res.torn > 0 || lost) {
+		lost := s.state().next < after && after > p.cleanedOffset && p.known
+		if !last && dirty && (res.torn > 0 || lost) {
 			return list, epochs, l.retireAfter(bases[i+1:], s)
 		}
 		if !last {
