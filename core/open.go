@@ -98,11 +98,15 @@ func (b *Broker) openDirs(ctx, run context.Context) error {
 	var err error
 	b.dataDir, err = storage.OpenDir(ctx, storage.DirOptions{
 		FS: b.opts.FS, Path: data, NodeID: b.opts.NodeID, Now: b.opts.Now,
-		Logger:             b.levels.logger(loggerStorage),
-		Reserve:            reservedSpace,
-		RetentionInterval:  millis("log.retention.check.interval.ms", 5*time.Minute),
-		CheckpointInterval: millis("log.flush.offset.checkpoint.interval.ms", time.Minute),
-		Settings:           settings{static}.dir(),
+		Logger:              b.levels.logger(loggerStorage),
+		Reserve:             reservedSpace,
+		RetentionInterval:   millis("log.retention.check.interval.ms", 5*time.Minute),
+		CheckpointInterval:  millis("log.flush.offset.checkpoint.interval.ms", time.Minute),
+		StartOffsetInterval: millis("log.flush.start.offset.checkpoint.interval.ms", time.Minute),
+		HighWatermarkInterval: millis("replica.high.watermark.checkpoint.interval.ms",
+			5*time.Second),
+		RecoveryThreads: b.recoveryThreads(),
+		Settings:        settings{static}.dir(),
 	})
 	if err != nil {
 		return err
@@ -118,6 +122,15 @@ func (b *Broker) openDirs(ctx, run context.Context) error {
 		b.background.Go(func() { b.fail(dir.Run(run)) })
 	}
 	return nil
+}
+
+// recoveryThreads is num.recovery.threads.per.data.dir where somebody set it, else 0.
+func (b *Broker) recoveryThreads() int {
+	n, err := strconv.Atoi(b.opts.Config["num.recovery.threads.per.data.dir"])
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // reservedSpace is what records leave free on the disk, in bytes: metadata changes are refused
@@ -278,8 +291,9 @@ func (b *Broker) openServer() error {
 		NodeID: b.opts.NodeID, Controller: b.controller, Replicas: b.replicas, Groups: b.groups,
 		Transactions: b.transactions, Markers: b.markers,
 		Dir: b.dataDir, DirPath: data, Logger: b.levels.logger(loggerServer), LogLevels: b.levels,
-		Limits:    settings{b.controller.Image()}.limits(b.opts.Limits),
-		FreeBytes: func() (uint64, error) { return b.opts.FS.Free(data) },
+		Limits:     settings{b.controller.Image()}.limits(b.opts.Limits),
+		FreeBytes:  func() (uint64, error) { return b.opts.FS.Free(data) },
+		TotalBytes: func() (uint64, error) { return vfs.Total(b.opts.FS, data) },
 	})
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ var logConfigs = slices.Concat([]*ConfigDef{
 	setting("replica.high.watermark.checkpoint.interval.ms", Long, "5000",
 		"Time between checkpoints of high watermarks."),
 	setting("num.recovery.threads.per.data.dir", Int, "2",
-		"Logs recovered at once after an unclean stop; read at start.").atLeast(1).dynamic(),
+		"Logs opened at once at start; unless it is set, as many as there are CPUs.").atLeast(1).dynamic(),
 	setting("producer.id.expiration.ms", Int, "86400000",
 		"How long an idle producer's state is kept.").atLeast(1).dynamic(),
 }, inert("flush.ms of each topic is followed to the millisecond",

@@ -19,8 +19,14 @@
 // TopicConfigDefs and BrokerConfigDefs list every setting that is accepted, as Kafka names them.
 // The value of a topic's setting is, first found: the topic's own; the dynamic one of this broker;
 // the dynamic one of all brokers; the one this node was started with; the default. The last four
-// are looked up under the setting's broker synonyms. A definition that is not Applied is kept and
-// shown, and says in its Doc that it changes nothing yet.
+// are looked up under the setting's broker synonyms. A definition that is Inert is kept and shown,
+// and its text says why it changes nothing. core/CONFIGS.md is the table of all, made from the
+// definitions by a test. Groups and subscriptions to clients' metrics have settings too.
+//
+// # Features
+//
+// FeatureDefs are what UpdateFeatures can change (KIP-584). A feature that nobody changed is at its
+// default. FeaturesEpoch is the index of the entry that changed one last.
 //
 // # Goroutines
 //

@@ -13,9 +13,8 @@ import (
 
 // DescribeLogDirs (key 35), versions 1 to 5.
 //
-//   - One directory, with the size of each partition, and the bytes that are free (version 4).
-//
-// Known gap: the total size of the volume is not known here and is answered as -1.
+//   - One directory, with the size of each partition, and the bytes that its volume has and that
+//     are free (version 4); -1 where the system does not tell. It is never cordoned (version 5).
 
 func (s *Server) describeLogDirs(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.message.(*kmsg.DescribeLogDirsRequest)
@@ -28,6 +27,9 @@ func (s *Server) describeLogDirs(_ context.Context, r *request) (kmsg.Response, 
 	dir.TotalBytes, dir.UsableBytes = -1, -1
 	if free, err := s.opts.FreeBytes(); err == nil {
 		dir.UsableBytes = int64(min(free, 1<<62))
+	}
+	if total, err := s.opts.TotalBytes(); err == nil {
+		dir.TotalBytes = int64(min(total, 1<<62))
 	}
 	logs := s.opts.Dir.Logs()
 	slices.SortFunc(logs, func(a, b *storage.Log) int {

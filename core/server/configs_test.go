@@ -268,6 +268,7 @@ func TestDescribeLogDirs(t *testing.T) {
 	dir := got.Dirs[0]
 	require.Equal(t, "/millstream/data", dir.Dir)
 	require.Greater(t, dir.UsableBytes, int64(0))
+	require.Greater(t, dir.TotalBytes, dir.UsableBytes)
 	require.Len(t, dir.Topics, 1)
 	require.Len(t, dir.Topics[0].Partitions, 2)
 	require.Equal(t, int64(3*oneBatch(t)), dir.Topics[0].Partitions[0].Size)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -193,4 +194,41 @@ func ourConfig(kind kmsg.ConfigResourceType, name string) bool {
 		return strings.HasPrefix(name, "consumer.")
 	}
 	return name != "flush"
+}
+
+// TestConfigsAreListedAsKafkaDoes records what settings Kafka has, for the table of differences
+// that core/CONFIGS.md ends with; see recordAdmin. There is nothing to do without a Kafka: the
+// tests of metadata compare.
+func TestConfigsAreListedAsKafkaDoes(t *testing.T) {
+	if *recordAdmin == "" {
+		t.Skip("no Kafka to ask")
+	}
+	w := newAdminWire(t, nil)
+	w.createTopic("listed", 1)
+	for _, r := range []struct {
+		kind kmsg.ConfigResourceType
+		name string
+	}{{topicResource, "listed"}, {brokerResource, "1"}, {groupResource, "g"}, {metricsResource, "m"}} {
+		for _, c := range w.describe(r.kind, r.name) {
+			def, synonyms := "null", map[string]bool{}
+			if c.Source == kmsg.ConfigSourceDefaultConfig && c.Value != nil {
+				def = fmt.Sprintf("%q", *c.Value)
+			}
+			for _, s := range c.ConfigSynonyms {
+				if s.Source == kmsg.ConfigSourceDefaultConfig && s.Value != nil {
+					def = fmt.Sprintf("%q", *s.Value)
+				}
+				if r.kind != brokerResource && s.Name != c.Name {
+					synonyms[s.Name] = true
+				}
+			}
+			fmt.Fprintf(&w.out, "%v %s type=%d default=%s dynamic=%v sensitive=%v synonyms=%s\n",
+				r.kind, c.Name, c.ConfigType, def, !c.ReadOnly, c.IsSensitive,
+				strings.Join(slices.Sorted(maps.Keys(synonyms)), ","))
+		}
+	}
+	lines := strings.SplitAfter(w.out.String(), "\n")
+	slices.Sort(lines)
+	require.NoError(t, os.WriteFile("../metadata/testdata/configs_kafka_4.3.1.txt",
+		[]byte(strings.Join(lines, "")), 0o644))
 }

@@ -31,6 +31,8 @@ type Options struct {
 	DirPath string
 	// FreeBytes returns the free space of its volume.
 	FreeBytes func() (uint64, error)
+	// TotalBytes returns the size of its volume.
+	TotalBytes func() (uint64, error)
 	// LogLevels are the loggers that administrators can change; nil has none.
 	LogLevels LogLevels
 	// Limits bounds what clients can make the server hold.
@@ -61,7 +63,7 @@ func (o *Options) validate() error {
 	if o.Transactions == nil || o.Markers == nil {
 		missing("transactions")
 	}
-	if o.Dir == nil || o.FreeBytes == nil {
+	if o.Dir == nil || o.FreeBytes == nil || o.TotalBytes == nil {
 		missing("data directory")
 	}
 	return errors.Join(errs...)

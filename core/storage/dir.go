@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,6 +32,13 @@ type DirOptions struct {
 	// CheckpointInterval is the time between two writes of the offset checkpoints;
 	// log.flush.offset.checkpoint.interval.ms, default 1 min.
 	CheckpointInterval time.Duration
+	// StartOffsetInterval and HighWatermarkInterval are the times between two writes of those
+	// checkpoints; log.flush.start.offset.checkpoint.interval.ms and
+	// replica.high.watermark.checkpoint.interval.ms, default CheckpointInterval.
+	StartOffsetInterval, HighWatermarkInterval time.Duration
+	// RecoveryThreads is how many logs are opened at once, num.recovery.threads.per.data.dir;
+	// default one for each CPU, and at least 2.
+	RecoveryThreads int
 	// Reserve is how many bytes of the disk appends leave free, for whatever else needs them to get
 	// out of there, above all the metadata log. 0: none.
 	Reserve int64
@@ -53,6 +61,15 @@ func (o DirOptions) withDefaults() DirOptions {
 	}
 	if o.CheckpointInterval <= 0 {
 		o.CheckpointInterval = time.Minute
+	}
+	if o.StartOffsetInterval <= 0 {
+		o.StartOffsetInterval = o.CheckpointInterval
+	}
+	if o.HighWatermarkInterval <= 0 {
+		o.HighWatermarkInterval = o.CheckpointInterval
+	}
+	if o.RecoveryThreads <= 0 {
+		o.RecoveryThreads = max(2, runtime.GOMAXPROCS(0))
 	}
 	return o
 }

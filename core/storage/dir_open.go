@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"github.com/google/uuid"
@@ -168,7 +167,7 @@ func (d *Dir) openLogs(ctx context.Context) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(max(2, runtime.GOMAXPROCS(0)))
+	group.SetLimit(d.opts.RecoveryThreads)
 	for _, e := range entries {
 		path := filepath.Join(d.opts.Path, e.Name())
 		tp, ok := parseTopicPartition(e.Name())

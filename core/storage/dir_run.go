@@ -108,6 +108,10 @@ func (d *Dir) runHousekeeping(ctx context.Context) {
 	defer retention.Stop()
 	checkpoint := time.NewTicker(d.opts.CheckpointInterval)
 	defer checkpoint.Stop()
+	starts := time.NewTicker(d.opts.StartOffsetInterval)
+	defer starts.Stop()
+	marks := time.NewTicker(d.opts.HighWatermarkInterval)
+	defer marks.Stop()
 	removal := time.NewTimer(0)
 	defer removal.Stop()
 	for {
@@ -118,6 +122,10 @@ func (d *Dir) runHousekeeping(ctx context.Context) {
 			d.ApplyRetention()
 		case <-checkpoint.C:
 			d.checkpointNow(ctx)
+		case <-starts.C:
+			d.checkpointed(d.saveStartOffsets())
+		case <-marks.C:
+			d.checkpointed(d.saveHighWatermarks())
 		case <-removal.C:
 			removal.Reset(d.removeDue())
 		case <-d.removalAdded:
@@ -147,7 +155,7 @@ func (d *Dir) ApplyRetention() {
 	}
 }
 
-// checkpointNow syncs what FlushOS left to the kernel and writes the checkpoint files.
+// checkpointNow syncs what FlushOS left to the kernel and writes down that it is synced.
 func (d *Dir) checkpointNow(ctx context.Context) {
 	for _, l := range d.Logs() {
 		if l.Err() == nil && l.SyncedOffset() < l.EndOffset() {
@@ -157,7 +165,12 @@ func (d *Dir) checkpointNow(ctx context.Context) {
 	if d.failure() != nil {
 		return
 	}
-	if err := d.saveCheckpoints(); err != nil {
+	d.checkpointed(errors.Join(d.saveRecoveryPoints(), d.saveCleanedOffsets()))
+}
+
+// checkpointed tells about a checkpoint that was not written.
+func (d *Dir) checkpointed(err error) {
+	if err != nil && d.failure() == nil {
 		d.logger.Warn("checkpoints not written, the next interval tries again", "error", err)
 	}
 }

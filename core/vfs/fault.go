@@ -91,6 +91,9 @@ func (f *Fault) Free(name string) (uint64, error) {
 	return f.FS.Free(name)
 }
 
+// Total implements Sizer as the file system beneath does.
+func (f *Fault) Total(name string) (uint64, error) { return Total(f.FS, name) }
+
 func (f *Fault) check(c *call) error {
 	delay, err := f.decide(c)
 	if delay > 0 {

@@ -280,6 +280,9 @@ func (m *Mem) SyncDir(name string) error {
 // Free always answers 1 TiB.
 func (m *Mem) Free(string) (uint64, error) { return memFree, nil }
 
+// Total always answers 2 TiB.
+func (m *Mem) Total(string) (uint64, error) { return 2 * memFree, nil }
+
 // Lock takes a lock that a CrashClone does not inherit.
 func (m *Mem) Lock(name string) (io.Closer, error) {
 	f, err := m.OpenFile(name, ReadWrite|Create, 0o644)

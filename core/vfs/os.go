@@ -53,6 +53,9 @@ func (osFS) Stat(name string) (fs.FileInfo, error)      { return os.Stat(name) }
 
 func (osFS) Free(name string) (uint64, error) { return freeBytes(name) }
 
+// Total implements Sizer.
+func (osFS) Total(name string) (uint64, error) { return totalBytes(name) }
+
 func (osFS) SyncDir(name string) error {
 	d, err := os.Open(name)
 	if err != nil {

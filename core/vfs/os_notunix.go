@@ -16,3 +16,5 @@ func syncDir(*os.File) error { return nil }
 func freeBytes(string) (uint64, error) { return 0, errors.ErrUnsupported }
 
 func posixLockOwner(*os.File) (pid int, err error) { return 0, nil }
+
+func totalBytes(string) (uint64, error) { return 0, errors.ErrUnsupported }

@@ -22,11 +22,20 @@ func tryLock(f *os.File) (bool, error) {
 func syncDir(d *os.File) error { return d.Sync() }
 
 func freeBytes(name string) (uint64, error) {
-	var st unix.Statfs_t
+	st, err := statfs(name)
+	return uint64(st.Bavail) * uint64(st.Bsize), err
+}
+
+func totalBytes(name string) (uint64, error) {
+	st, err := statfs(name)
+	return uint64(st.Blocks) * uint64(st.Bsize), err
+}
+
+func statfs(name string) (st unix.Statfs_t, err error) {
 	if err := retryEINTR(func() error { return unix.Statfs(name, &st) }); err != nil {
-		return 0, &fs.PathError{Op: "statfs", Path: name, Err: err}
+		return st, &fs.PathError{Op: "statfs", Path: name, Err: err}
 	}
-	return uint64(st.Bavail) * uint64(st.Bsize), nil
+	return st, nil
 }
 
 // withFD runs a call on the file's descriptor, which a concurrent Close then waits for.

@@ -72,6 +72,21 @@ type Preallocator interface {
 	Preallocate(off, n int64) error
 }
 
+// Sizer is implemented by file systems that know how large they are.
+type Sizer interface {
+	// Total returns the size in bytes of the file system of name.
+	Total(name string) (uint64, error)
+}
+
+// Total returns the size in bytes of the file system of name. The error answers errors.Is(err,
+// errors.ErrUnsupported) where that is not known.
+func Total(fsys FS, name string) (uint64, error) {
+	if s, ok := fsys.(Sizer); ok {
+		return s.Total(name)
+	}
+	return 0, fmt.Errorf("size of the file system of %s: %w", name, errors.ErrUnsupported)
+}
+
 // ErrLocked is what every *LockedError is.
 var ErrLocked = errors.New("locked by another process")
 
