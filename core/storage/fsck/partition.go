@@ -40,6 +40,7 @@ type partition struct {
 
 	next      int64 // offset that the next batch must have, or a later one
 	known     bool  // next is known: a batch or a segment's name has been seen
+	lost      bool  // batches before it cannot be read
 	lastEpoch int32 // of the last batch, -1: none yet
 	// wrongEpoch is the epoch of the last batch and, as its start, the one that the checkpoint has
 	// in its place; -1 if they agree.
@@ -66,7 +67,7 @@ func (c *checker) partition(name, dir string) error {
 	for _, name := range slices.Sorted(mapKeys(p.indexes)) {
 		base, _, _ := segmentFile(name)
 		if !slices.Contains(p.bases, base) {
-			c.damage(filepath.Join(dir, name), -1, doRemove, "is the index of no segment")
+			p.afterCrash(filepath.Join(dir, name), -1, doRemove, "is the index of no segment")
 		}
 	}
 	p.metadata()

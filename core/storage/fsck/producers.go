@@ -172,8 +172,8 @@ func (p *partition) snapshot(at int64) {
 		p.afterCrash(path, -1, doRebuild, "is malformed: %v", err)
 		return
 	}
-	if p.cleanedTo >= 0 {
-		return // compaction has removed batches that it tells of
+	if p.cleanedTo >= 0 || p.lost {
+		return // batches that it tells of are gone
 	}
 	i := int64(0)
 	for len(data) >= snapshotHeaderSize+int(i+1)*snapshotEntrySize {

@@ -86,7 +86,12 @@ func (s *segment) gap(position, at int64) {
 	case at < s.next:
 		s.damage(s.path, position, doRestore, "offset %d comes again, the log is at %d already", at,
 			s.next)
-	case at > s.cleanedTo:
+	case at <= s.cleanedTo:
+	case !s.clean && s.next >= s.recoveryPoint:
+		s.note(s.path, position, doNothing, "offsets %d to %d are missing before this, and were not "+
+			"synced", s.next, at-1)
+		s.lost = true
+	default:
 		s.damage(s.path, position, doRestore+"; nothing is wrong if the topic was compacted once",
 			"offsets %d to %d are missing before this", s.next, at-1)
 	}
@@ -142,6 +147,7 @@ func readFull(f io.ReaderAt, b []byte, at int64) error {
 
 // torn reports that no batch is at pos. A crash leaves such an end of what was not synced.
 func (s *segment) torn(pos int64, cause error) {
+	s.lost = true
 	if s.dirty && s.next >= s.recoveryPoint {
 		s.note(s.path, pos, doNothing, "the last %d bytes are no batch: %v", s.size-pos, cause)
 		return
@@ -220,6 +226,7 @@ func (s *segment) intact(h header) (record.Batch, bool) {
 
 // crc reports a batch whose bytes have changed: damage, unless it was never synced.
 func (s *segment) crc(h header, want, sum uint32) {
+	s.lost = true
 	if s.dirty && s.next >= s.recoveryPoint {
 		s.note(s.path, h.pos, doNothing, "batch at offset %d has CRC %08x, its bytes give %08x, and "+
 			"was not synced", h.baseOffset, want, sum)
