@@ -42,6 +42,15 @@ func (h *batchHeader) nextOffset() int64     { return h.lastOffset() + 1 }
 func (h *batchHeader) isControl() bool       { return h.attributes&attrControl != 0 }
 func (h *batchHeader) isTransactional() bool { return h.attributes&attrTransactional != 0 }
 
+// latest returns the time of the batch's latest record, -1 if there is none: an emptied batch keeps
+// the time of what it had.
+func (h *batchHeader) latest() int64 {
+	if h.count == 0 {
+		return -1
+	}
+	return h.maxTimestamp
+}
+
 // read fills h from the first record.HeaderSize bytes of a batch.
 func (h *batchHeader) read(b record.Batch) {
 	h.baseOffset = b.BaseOffset()

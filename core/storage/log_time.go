@@ -95,6 +95,16 @@ func (s *segment) findRecord(pos int64, h *batchHeader, limit int, match func(re
 // MaxTimestamp returns the first record with the largest timestamp below upTo; false if there is no
 // record with a timestamp.
 func (l *Log) MaxTimestamp(upTo int64) (Timestamped, bool, error) {
+	found, ok, err := l.maxTimestamp(upTo, false)
+	if err == nil && !ok {
+		// An index that Kafka wrote may name a batch that compaction has emptied.
+		return l.maxTimestamp(upTo, true)
+	}
+	return found, ok, err
+}
+
+// maxTimestamp is MaxTimestamp by the indexes or, with walk, by all batches.
+func (l *Log) maxTimestamp(upTo int64, walk bool) (Timestamped, bool, error) {
 	if err := l.readable(); err != nil {
 		return Timestamped{}, false, err
 	}
@@ -110,7 +120,7 @@ func (l *Log) MaxTimestamp(upTo int64) (Timestamped, bool, error) {
 		if s.base >= upTo || !s.acquire() {
 			continue
 		}
-		ts, offset, err := s.maxTimestamp(start, upTo)
+		ts, offset, err := s.maxTimestamp(start, upTo, walk)
 		if err != nil || ts <= bestTime {
 			s.release()
 			if err != nil {
@@ -131,12 +141,12 @@ func (l *Log) MaxTimestamp(upTo int64) (Timestamped, bool, error) {
 
 // maxTimestamp returns the largest batch timestamp in [from, upTo) and the last offset of the first
 // batch that has it; -1 if none.
-func (s *segment) maxTimestamp(from, upTo int64) (ts, offset int64, err error) {
+func (s *segment) maxTimestamp(from, upTo int64, walk bool) (ts, offset int64, err error) {
 	s.mu.Lock()
 	ts, offset = s.mu.maxTimestamp, s.mu.maxTimestampOffset
 	size := s.mu.size
 	s.mu.Unlock()
-	if offset < upTo && offset >= from {
+	if offset < upTo && offset >= from && !walk {
 		return ts, offset, nil
 	}
 	w := newHeaderWalk(s.log, 0, size, s.base)
@@ -145,8 +155,8 @@ func (s *segment) maxTimestamp(from, upTo int64) (ts, offset int64, err error) {
 	ts, offset = -1, -1
 	found, err := s.seek(&w, &h, from)
 	for ; err == nil && found && h.nextOffset() <= upTo; found, err = w.next(&h) {
-		if h.maxTimestamp > ts {
-			ts, offset = h.maxTimestamp, h.lastOffset()
+		if h.latest() > ts {
+			ts, offset = h.latest(), h.lastOffset()
 		}
 	}
 	return ts, offset, err

@@ -241,8 +241,8 @@ func (s *segment) addLocked(h *batchHeader, indexInterval int64) {
 	if s.mu.size == 0 {
 		s.mu.firstTimestamp = max(h.maxTimestamp, -1)
 	}
-	if h.maxTimestamp > s.mu.maxTimestamp {
-		s.mu.maxTimestamp, s.mu.maxTimestampOffset = h.maxTimestamp, h.lastOffset()
+	if h.latest() > s.mu.maxTimestamp {
+		s.mu.maxTimestamp, s.mu.maxTimestampOffset = h.latest(), h.lastOffset()
 	}
 	if s.mu.sinceIndex > indexInterval {
 		rel := uint32(h.lastOffset() - s.base)

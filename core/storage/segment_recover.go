@@ -184,8 +184,8 @@ func (s *segment) walkTailLocked(w *headerWalk) error {
 			return fmt.Errorf("%w: the last entry of %s names offset %d, the log has %d", errTorn,
 				s.mu.offsets.file.Name(), s.mu.offsets.entries[n-1].rel, h.lastOffset())
 		}
-		if h.maxTimestamp > s.mu.maxTimestamp {
-			s.mu.maxTimestamp, s.mu.maxTimestampOffset = h.maxTimestamp, h.lastOffset()
+		if h.latest() > s.mu.maxTimestamp {
+			s.mu.maxTimestamp, s.mu.maxTimestampOffset = h.latest(), h.lastOffset()
 		}
 		s.mu.size, s.mu.next = w.pos, h.nextOffset()
 	}

@@ -114,7 +114,7 @@ func crashLog(t *testing.T, disk vfs.FS) *fixture {
 // change that compaction makes to the disk: what is there afterwards is what readers saw, or the
 // next thing that they would have seen.
 func TestCompactionSurvivesACrashAtEveryStep(t *testing.T) {
-	c, disk := newCrasher(3)
+	c, disk := newCrasher(2)
 	f := crashLog(t, disk)
 	c.seen, c.active = f.content, true
 	require.Positive(t, f.clean())
@@ -125,7 +125,7 @@ func TestCompactionSurvivesACrashAtEveryStep(t *testing.T) {
 	require.Greater(t, len(c.steps), 40)
 	t.Logf("%d steps, %d crashes, %d states", len(c.steps), len(c.points), len(c.states))
 	for i, p := range c.points {
-		p.check(t, c.states, i%23 == 0)
+		p.check(t, c.states, i%47 == 0)
 	}
 }
 

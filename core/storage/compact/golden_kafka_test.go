@@ -14,8 +14,8 @@ import (
 	"github.com/millstream-io/millstream/core/vfs"
 )
 
-// testdata/kafka-4.4.0 is a partition before and after Apache Kafka 4.4.0 compacted it, see README.md
-// there. Kafka does what the same rules say, so that each batch must come out the same here.
+// testdata/kafka-4.4.0 is a partition before and after Apache Kafka 4.4.0 compacted it, see the
+// README beside it. Kafka does what the same rules say, so that each batch must come out the same.
 
 var recorded = storage.TopicPartition{Topic: "cleaned", Partition: 0}
 

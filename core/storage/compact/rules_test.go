@@ -2,6 +2,7 @@ package compact
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -162,7 +163,7 @@ func TestRule26_LastBatchOfALiveProducerStays(t *testing.T) {
 	// After a restart without the snapshots, the next sequence is still 10.
 	require.NoError(t, f.dir.Close())
 	for _, name := range f.files() {
-		if len(name) > 20 && name[20:] == ".snapshot" {
+		if strings.HasSuffix(name, ".snapshot") {
 			require.NoError(t, f.fs.Remove("/data/"+tp0.String()+"/"+name))
 		}
 	}
@@ -230,7 +231,7 @@ func TestCompactedSegmentsBecomeOne(t *testing.T) {
 	require.Equal(t, []string{"7 k1=7", "8 k2=8", "9 k0=9", "10 end=x"}, f.content())
 	var logs []string
 	for _, name := range f.files() {
-		if name[max(0, len(name)-4):] == ".log" {
+		if strings.HasSuffix(name, ".log") {
 			logs = append(logs, name)
 		}
 	}
@@ -246,4 +247,26 @@ func TestCompactedSegmentsBecomeOne(t *testing.T) {
 	f.put("end=x")
 	f.clean()
 	require.Len(t, f.log.CleanState().Segments, 4)
+}
+
+func TestRule27_EmptyBatchesHaveNoTime(t *testing.T) {
+	f := newFixture(t, compactConfig())
+	f.put("a=1")     // 0
+	f.stamp += 500   // the latest record is the one that goes
+	f.put("=no key") // 1
+
+	f.stamp -= 500
+	f.roll()
+	f.put("end=x") // 2
+	f.clean()
+	require.Equal(t, []string{"0 a=1", "1-1 empty", "2 end=x"}, f.content())
+	require.Equal(t, t0, f.log.CleanState().Segments[0].MaxTimestamp)
+	found, ok, err := f.log.MaxTimestamp(2)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, int64(0), found.Offset)
+	found, ok, err = f.log.OffsetForTimestamp(t0+400, 3)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, int64(2), found.Offset)
 }
