@@ -149,3 +149,43 @@ func TestRedpanda3655_CoordinatorIsStableOverRestart(t *testing.T) {
 		}, 10*time.Second, time.Millisecond)
 	}
 }
+
+// https://github.com/redpanda-data/redpanda/issues/6423: a transaction whose producer is gone is
+// aborted when its time is up, also over a restart, and its offsets are stable again.
+func TestRedpanda6423_UnstableOffsetsEndWithTheTimeout(t *testing.T) {
+	c := coretest.Start(t, coretest.Options{Config: map[string]string{
+		"transaction.abort.timed.out.transaction.cleanup.interval.ms": "50",
+	}})
+	w := &txnWire{groupWire: groupWire{
+		t: t, clients: make(map[string]*kgo.Client), names: make(map[string]string),
+		opts: []kgo.Opt{kgo.SeedBrokers(c.Addr()), kgo.Dialer(c.Dialer())},
+	}}
+	w.prepare()
+	w.prepareTransactions()
+	w.committed(8, w.commit("bugs", "", -1, wireTopic, 0, ""))
+	r := kmsg.NewPtrInitProducerIDRequest()
+	r.TransactionalID, r.TransactionTimeoutMillis = new("bugs"), 1500
+	resp := w.ask(4, r).(*kmsg.InitProducerIDResponse)
+	require.Zero(t, resp.ErrorCode)
+	w.txnID, w.pid, w.epoch = "bugs", resp.ProducerID, resp.ProducerEpoch
+	w.addOffsets("bugs")
+	w.commitIn("", 4, w.txnCommit("bugs", wireTopic, 0, 77))
+	w.restarted(c, "bugs")
+
+	stable := func() (code int16, offset int64) {
+		r := w.fetch(7, "bugs", []string{wireTopic})
+		r.RequireStable = true
+		resp := w.ask(7, r).(*kmsg.OffsetFetchResponse)
+		if len(resp.Topics) == 0 {
+			return resp.ErrorCode, 0
+		}
+		p := resp.Topics[0].Partitions[0]
+		return p.ErrorCode, p.Offset
+	}
+	code, _ := stable()
+	require.EqualValues(t, 88, code, "what was pending before the restart is so after it")
+	require.Eventually(t, func() bool {
+		code, offset := stable()
+		return code == 0 && offset == 5
+	}, 20*time.Second, 20*time.Millisecond)
+}
