@@ -90,6 +90,27 @@ func TestAbortedTransactionsOnAFullDisk(t *testing.T) {
 	requireSettled(t, d)
 }
 
+// A segment may have been active, its indexes in memory, when the offset that it ends at became the
+// recovery point. After a power cut they must not be believed.
+func TestSegmentThatEndsAtTheRecoveryPointIsReadAgain(t *testing.T) {
+	mem := vfs.NewMem()
+	d := mustOpen(t, mem, "/data")
+	l := mustCreate(t, d, DefaultConfig())
+	mustTxnAppend(t, l, 1, 0, 0, 1)
+	mustEndTxn(t, l, abort, 1, 0)
+	require.NoError(t, l.Sync(t.Context()))
+	require.NoError(t, d.saveCheckpoints())
+	l.mu.Lock()
+	require.NoError(t, l.rollLocked(l.EndOffset(), "test", t0))
+	l.mu.Unlock()
+	for seed := range uint64(20) {
+		d := mustOpen(t, mem.CrashClone(seed), "/data")
+		l, _ := d.Log(tp0)
+		require.NoError(t, l.Err())
+		require.Equal(t, []AbortedTransaction{{1, 0}}, aborted(t, l, 0, 2), "seed %d", seed)
+	}
+}
+
 // Every single fault of the disk while a log with broken indexes is opened leaves either an error
 // or the right list, and the next start has it.
 func TestEveryFaultWhileTransactionsAreRecovered(t *testing.T) {

@@ -329,8 +329,8 @@ func TestDeletedBeginningOfATransactionHoldsNobodyBack(t *testing.T) {
 	require.Equal(t, []AbortedTransaction{{1, 0}}, aborted(t, l, 3, 6))
 }
 
-// Compaction replaces segments beside readers: a list that was begun with the old ones is begun anew
-// with the new ones, and not taken for one whose segments were deleted.
+// Compaction replaces segments beside readers: a list that was begun with the old ones is begun
+// anew with the new ones, and not taken for one whose segments were deleted.
 func TestAbortedListSurvivesTheReplacementOfASegment(t *testing.T) {
 	l := newTxnLog(t)
 	mustTxnAppend(t, l, 1, 0, 0, 1)
