@@ -18,6 +18,8 @@ import (
 //   - Specials: -2 earliest, -1 latest, -3 largest timestamp (version 7, KIP-734), -4 earliest
 //     local (8), -5 latest tiered (9), -6 earliest pending upload (11). There is no tiered
 //     storage, so -4 is -2, and -5 and -6 find nothing.
+//   - OFFSET_NOT_AVAILABLE for the latest offset, and for a time that finds nothing, while not all of
+//     the last leader's records are committed anew (KIP-207); LEADER_NOT_AVAILABLE before version 5.
 //   - A special that the version does not know is UNSUPPORTED_VERSION.
 
 // Special timestamps.
@@ -34,6 +36,9 @@ const (
 	noLeaderEpoch        = int32(-1)
 	versionMaxTimestamp  = 7
 	versionEarliestLocal = 8
+
+	versionOffsetNotAvailable = 5
+
 	versionLatestTiered  = 9
 	versionPendingUpload = 11
 )
@@ -79,7 +84,19 @@ func (s *Server) listOffset(
 	if err != nil {
 		out.ErrorCode = errorCode(err)
 	}
+	if out.ErrorCode == kerr.OffsetNotAvailable.Code && version < versionOffsetNotAvailable {
+		out.ErrorCode = kerr.LeaderNotAvailable.Code
+	}
 	return out
+}
+
+// caughtUp returns OFFSET_NOT_AVAILABLE while the high watermark of a new leader is below the start
+// of its epoch: the last leader may have told a higher one (KIP-207).
+func caughtUp(p *replica.Partition) error {
+	if _, start := p.OffsetForLeaderEpoch(p.LeaderEpoch() - 1); start > p.HighWatermark() {
+		return kerr.OffsetNotAvailable
+	}
+	return nil
 }
 
 // checkEpoch checks the leader epoch that a client has; -1 is no check, less is older than any.
@@ -111,6 +128,9 @@ func findOffset(
 ) error {
 	switch ts {
 	case offsetLatest:
+		if err := caughtUp(p); err != nil {
+			return err
+		}
 		out.Offset, out.LeaderEpoch = readLimit(p, committed), p.LeaderEpoch()
 	case offsetEarliest, offsetEarliestLocal:
 		out.Offset, out.LeaderEpoch = p.StartOffset(), p.EpochOf(p.StartOffset())
@@ -124,8 +144,11 @@ func findOffset(
 		} else {
 			at, found, err = p.OffsetForTimestamp(ts, committed)
 		}
-		if err != nil || !found {
+		if err != nil {
 			return err
+		}
+		if !found {
+			return caughtUp(p)
 		}
 		out.Timestamp, out.Offset, out.LeaderEpoch = at.Timestamp, at.Offset, at.LeaderEpoch
 	}
