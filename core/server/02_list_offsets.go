@@ -21,6 +21,7 @@ import (
 //   - OFFSET_NOT_AVAILABLE for the latest offset, and for a time that finds nothing, while not all of
 //     the last leader's records are committed anew (KIP-207); LEADER_NOT_AVAILABLE before version 5.
 //   - A special that the version does not know is UNSUPPORTED_VERSION.
+//   - A partition that is named twice is answered once, INVALID_REQUEST.
 
 // Special timestamps.
 const (
@@ -50,13 +51,33 @@ func (s *Server) listOffsets(_ context.Context, r *request) (kmsg.Response, erro
 		t := &req.Topics[i]
 		topic := kmsg.NewListOffsetsResponseTopic()
 		topic.Topic = t.Topic
+		asked := make(map[int32]int, len(t.Partitions))
 		for j := range t.Partitions {
-			topic.Partitions = append(topic.Partitions,
-				s.listOffset(t.Topic, &t.Partitions[j], r.version, req.IsolationLevel))
+			asked[t.Partitions[j].Partition]++
+		}
+		for j := range t.Partitions {
+			in := &t.Partitions[j]
+			switch n := asked[in.Partition]; n {
+			case 0: // refused already
+			case 1:
+				topic.Partitions = append(topic.Partitions,
+					s.listOffset(t.Topic, in, r.version, req.IsolationLevel))
+			default:
+				topic.Partitions = append(topic.Partitions, listedTwice(in.Partition))
+				asked[in.Partition] = 0
+			}
 		}
 		resp.Topics = append(resp.Topics, topic)
 	}
 	return resp, nil
+}
+
+// listedTwice refuses a partition that a request names more than once.
+func listedTwice(partition int32) kmsg.ListOffsetsResponseTopicPartition {
+	out := kmsg.NewListOffsetsResponseTopicPartition()
+	out.Partition, out.ErrorCode = partition, kerr.InvalidRequest.Code
+	out.Timestamp, out.Offset, out.LeaderEpoch = noTimestamp, noOffset, noLeaderEpoch
+	return out
 }
 
 // listOffset answers for one partition.

@@ -17,7 +17,7 @@ import (
 //   - Answered once the partitions are served, so that a client can write at once; Kafka answers
 //     earlier and clients then see NOT_LEADER_OR_FOLLOWER.
 //   - Settings in force are returned (version 5), and the topic id (7).
-//   - A topic named twice in a request is INVALID_REQUEST, both times.
+//   - A topic named twice in a request is INVALID_REQUEST, once.
 
 func (s *Server) createTopics(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.message.(*kmsg.CreateTopicsRequest)
@@ -34,20 +34,24 @@ func (s *Server) createTopics(ctx context.Context, r *request) (kmsg.Response, e
 	defer cancel()
 	results, err := s.opts.Controller.CreateTopics(ctx, wanted, req.ValidateOnly)
 	image := s.image()
+	answered := make(map[string]bool, len(req.Topics))
 	for i := range req.Topics {
+		again := answered[req.Topics[i].Topic]
+		answered[req.Topics[i].Topic] = true
 		out := kmsg.NewCreateTopicsResponseTopic()
 		out.Topic = req.Topics[i].Topic
 		out.NumPartitions, out.ReplicationFactor = -1, -1
 		if failure := firstError(refused[i], err); failure != nil {
 			setError(&out.ErrorCode, &out.ErrorMessage, failure)
+		} else {
+			if setError(&out.ErrorCode, &out.ErrorMessage, results[0].Err); out.ErrorCode == 0 {
+				addCreated(&out, image, &results[0])
+			}
+			results = results[1:]
+		}
+		if !again {
 			resp.Topics = append(resp.Topics, out)
-			continue
 		}
-		if setError(&out.ErrorCode, &out.ErrorMessage, results[0].Err); out.ErrorCode == 0 {
-			addCreated(&out, image, &results[0])
-		}
-		results = results[1:]
-		resp.Topics = append(resp.Topics, out)
 	}
 	return resp, nil
 }

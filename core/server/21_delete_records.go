@@ -7,13 +7,16 @@ import (
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/millstream-io/millstream/core/metadata"
 )
 
 // DeleteRecords (key 21), versions 0 to 2.
 //
 //   - Moves the start of the log; -1 is the high watermark, beyond it OFFSET_OUT_OF_RANGE, below
 //     the start nothing changes and that is fine.
-//   - A topic that is only compacted is POLICY_VIOLATION: its records go by their keys.
+//   - A topic that is only compacted is POLICY_VIOLATION: its records go by their keys. Internal
+//     topics are INVALID_TOPIC_EXCEPTION.
 
 func (s *Server) deleteRecords(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.message.(*kmsg.DeleteRecordsRequest)
@@ -44,6 +47,9 @@ func (s *Server) deleteBefore(topic string, index int32, offset int64) (int64, e
 	p, err := s.lookup(topic, uuid.Nil, false, index)
 	if err != nil {
 		return -1, err
+	}
+	if metadata.IsInternalTopic(topic) {
+		return -1, fmt.Errorf("the topic is internal: %w", kerr.InvalidTopicException)
 	}
 	image := s.image()
 	if t, ok := image.Topic(topic); ok {

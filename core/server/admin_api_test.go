@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -220,12 +221,13 @@ func TestCreateTopics(t *testing.T) {
 		config(topic("bad-name", 1, 1), "no.such.config", &day),
 		config(topic("null-value", 1, 1), "retention.ms", nil),
 	}
-	want := []int16{0, 0, 17, 17, 37, 38, 0, 17, 42, 42, 0, 39, 39, 0, 40, 40, 40}
+	want := []int16{0, 0, 17, 17, 37, 38, 0, 17, 42, 0, 39, 39, 0, 40, 40, 40}
+	names := slices.Compact(topicNames(req)) // the one that is named twice is answered once
 	req.ValidateOnly = true
 	for range 2 { // validated first, then really: the same answers
 		got := ask[*kmsg.CreateTopicsResponse](w, req)
 		for i, rt := range got.Topics {
-			require.Equal(t, req.Topics[i].Topic, rt.Topic)
+			require.Equal(t, names[i], rt.Topic)
 			require.Equal(t, want[i], rt.ErrorCode, "%s: %v", rt.Topic, rt.ErrorMessage)
 			if want[i] != 0 {
 				require.NotNil(t, rt.ErrorMessage)
@@ -235,7 +237,7 @@ func TestCreateTopics(t *testing.T) {
 			require.Equal(t, int16(1), rt.ReplicationFactor)
 			require.NotZero(t, rt.TopicID, "validated or not, as in Kafka")
 		}
-		require.Equal(t, int32(2), got.Topics[10].NumPartitions)
+		require.Equal(t, int32(2), got.Topics[9].NumPartitions)
 		req.ValidateOnly = false
 	}
 	got := ask[*kmsg.CreateTopicsResponse](w, req)
@@ -358,4 +360,12 @@ func TestInitProducerIDOnAFullDisk(t *testing.T) {
 	fault.SetSpace(-1)
 	got := ask[*kmsg.InitProducerIDResponse](w, kmsg.NewPtrInitProducerIDRequest())
 	require.Zero(t, got.ErrorCode)
+}
+
+func topicNames(req *kmsg.CreateTopicsRequest) []string {
+	var names []string
+	for i := range req.Topics {
+		names = append(names, req.Topics[i].Topic)
+	}
+	return names
 }

@@ -87,7 +87,7 @@ func batchCases(good func() []byte) []produceCase {
 		{name: "no batch", code: 87, records: []byte{}},
 		{name: "null", code: 87},
 		{name: "bad CRC", code: 2, records: badCRC},
-		{name: "cut short", code: 2, records: good()[:70]},
+		{name: "cut short", code: 87, records: good()[:70]},
 		{name: "wrong count", code: 87, records: edit(60, 3)},
 		{name: "wrong last offset delta", code: 87, records: edit(26, 7)},
 		{name: "control batch", code: 87, records: edit(22, 0x20)},

@@ -34,6 +34,9 @@ func validateClient(b []byte, c *Config, nowMS int64) error {
 		}
 	}
 	batch, rest, err := record.Next(b)
+	if errors.Is(err, record.ErrShort) {
+		return invalidBatch("%d bytes are less than one whole batch", len(b))
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
@@ -83,7 +86,8 @@ func checkFields(b record.Batch) error {
 	case b.ProducerID() >= 0 && b.BaseSequence() < 0:
 		return invalidBatch("producer id %d without a sequence", b.ProducerID())
 	case b.ProducerID() >= 0 && b.ProducerEpoch() < 0:
-		return invalidBatch("producer id %d without an epoch", b.ProducerID())
+		return fmt.Errorf("%w: producer id %d without an epoch", ErrInvalidProducerEpoch,
+			b.ProducerID())
 	case b.ProducerID() < 0 && b.IsTransactional():
 		return invalidBatch("transactional without a producer id")
 	}
