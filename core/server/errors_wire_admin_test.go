@@ -48,10 +48,10 @@ func (e *errorWire) topicErrors() {
 			"min.compaction.lag.ms", "10"), "max.compaction.lag.ms", "5"))
 		ask("bad cleanup.policy", withConfig(createRequest(1, 1, e.name("x")), "cleanup.policy",
 			"shred"))
-		ask("assignment to an unknown broker", assigned(e.name("as"), []int32{99}))
-		ask("assignment to one broker twice", assigned(e.name("as"), []int32{1, 1}))
-		ask("assignment to no broker", assigned(e.name("as"), []int32{}))
-		both := assigned(e.name("as"), []int32{1})
+		ask("assignment to an unknown broker", assignedTo(e.name("as"), []int32{99}))
+		ask("assignment to one broker twice", assignedTo(e.name("as"), []int32{1, 1}))
+		ask("assignment to no broker", assignedTo(e.name("as"), []int32{}))
+		both := assignedTo(e.name("as"), []int32{1})
 		both.Topics[0].NumPartitions, both.Topics[0].ReplicationFactor = 1, 1
 		ask("assignment and number of partitions", both)
 	}
@@ -67,7 +67,7 @@ func withConfig(req *kmsg.CreateTopicsRequest, name, value string) *kmsg.CreateT
 	return req
 }
 
-func assigned(name string, brokers []int32) *kmsg.CreateTopicsRequest {
+func assignedTo(name string, brokers []int32) *kmsg.CreateTopicsRequest {
 	req := createRequest(-1, -1, name)
 	ra := kmsg.NewCreateTopicsRequestTopicReplicaAssignment()
 	ra.Partition, ra.Replicas = 0, brokers
@@ -274,6 +274,25 @@ func (e *errorWire) clusterErrors() {
 			e.send("unclean", version, req)
 		}
 	}
+	e.reassignErrors(topic)
+	e.quorumErrors(topic)
+	e.featureErrors()
+	for _, name := range []string{topic, "no-such"} {
+		req := kmsg.NewPtrDescribeProducersRequest()
+		rt := kmsg.NewDescribeProducersRequestTopic()
+		rt.Topic, rt.Partitions = name, []int32{0, 9}
+		req.Topics = append(req.Topics, rt)
+		if name == topic {
+			name = "known and unknown partition"
+		}
+		e.send(name, 0, req)
+	}
+	req := kmsg.NewPtrUnregisterBrokerRequest()
+	req.BrokerID = 77
+	e.send("unknown broker", 0, req)
+}
+
+func (e *errorWire) reassignErrors(topic string) {
 	for _, replicas := range [][]int32{{1}, {99}, {}, {1, 1}, nil} {
 		label := map[int]string{0: "no replica", 1: "to broker 1", 2: "to broker 1 twice"}[len(replicas)]
 		if replicas == nil {
@@ -293,6 +312,9 @@ func (e *errorWire) clusterErrors() {
 		e.send(label, 0, req)
 	}
 	e.send("all", 0, kmsg.NewPtrListPartitionReassignmentsRequest())
+}
+
+func (e *errorWire) quorumErrors(topic string) {
 	for _, version := range []int16{0, 1, 2} {
 		req := kmsg.NewPtrDescribeQuorumRequest()
 		for _, name := range []string{"__cluster_metadata", topic} {
@@ -315,20 +337,6 @@ func (e *errorWire) clusterErrors() {
 			e.send("controllers, asked at a broker", version, req)
 		}
 	}
-	e.featureErrors()
-	for _, name := range []string{topic, "no-such"} {
-		req := kmsg.NewPtrDescribeProducersRequest()
-		rt := kmsg.NewDescribeProducersRequestTopic()
-		rt.Topic, rt.Partitions = name, []int32{0, 9}
-		req.Topics = append(req.Topics, rt)
-		if name == topic {
-			name = "known and unknown partition"
-		}
-		e.send(name, 0, req)
-	}
-	req := kmsg.NewPtrUnregisterBrokerRequest()
-	req.BrokerID = 77
-	e.send("unknown broker", 0, req)
 }
 
 func (e *errorWire) featureErrors() {

@@ -197,8 +197,8 @@ func (e *errorWire) commitErrors() {
 	}
 }
 
-// consumerBeat is a ConsumerGroupHeartbeat (KIP-848) that says everything.
-func consumerBeat(group, member string, epoch int32, topics ...string,
+// consumerHeartbeat is a ConsumerGroupHeartbeat (KIP-848) that says everything.
+func consumerHeartbeat(group, member string, epoch int32, topics ...string,
 ) *kmsg.ConsumerGroupHeartbeatRequest {
 	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
 	req.Group, req.MemberID, req.MemberEpoch = group, member, epoch
@@ -213,7 +213,7 @@ func (e *errorWire) consumerGroupErrors() {
 	topic := e.topic("cg", 2)
 	for _, version := range []int16{0, 1} {
 		ask := func(label string, change func(*kmsg.ConsumerGroupHeartbeatRequest)) {
-			req := consumerBeat(e.name("refused"), uuid.NewString(), 0, topic)
+			req := consumerHeartbeat(e.name("refused"), uuid.NewString(), 0, topic)
 			change(req)
 			e.send(label, version, req)
 		}
@@ -250,19 +250,19 @@ func (e *errorWire) consumerGroupErrors() {
 			})
 		}
 	}
-	joined := e.send("join", 1, consumerBeat(group, member, 0, topic))
+	joined := e.send("join", 1, consumerHeartbeat(group, member, 0, topic))
 	epoch := joined.(*kmsg.ConsumerGroupHeartbeatResponse).MemberEpoch
-	e.send("join again", 1, consumerBeat(group, member, 0, topic))
-	e.send("epoch too high", 1, consumerBeat(group, member, epoch+9, topic))
-	e.send("another member with an epoch", 1, consumerBeat(group, uuid.NewString(), 3, topic))
+	e.send("join again", 1, consumerHeartbeat(group, member, 0, topic))
+	e.send("epoch too high", 1, consumerHeartbeat(group, member, epoch+9, topic))
+	e.send("another member with an epoch", 1, consumerHeartbeat(group, uuid.NewString(), 3, topic))
 	e.consumerGroupByOthers(group, member, epoch)
-	static := consumerBeat(group, uuid.NewString(), 0, topic)
+	static := consumerHeartbeat(group, uuid.NewString(), 0, topic)
 	static.InstanceID = new("i1")
 	e.send("static join", 1, static)
-	second := consumerBeat(group, uuid.NewString(), 0, topic)
+	second := consumerHeartbeat(group, uuid.NewString(), 0, topic)
 	second.InstanceID = new("i1")
 	e.send("instance id that is taken", 1, second)
-	e.send("leave", 1, consumerBeat(group, member, -1))
+	e.send("leave", 1, consumerHeartbeat(group, member, -1))
 }
 
 // consumerGroupByOthers asks the other APIs about a group of KIP-848.

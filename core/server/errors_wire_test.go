@@ -123,7 +123,8 @@ func readErrors(t *testing.T) map[string]string {
 // errorRow is the codes of one answer.
 type errorRow struct{ label, codes string }
 
-// errorTable is the text of ERRORS.md: a line for all versions of a request that are answered alike.
+// errorTable is the text of ERRORS.md: a line for all versions of a request that are answered alike
+// by both.
 func errorTable(got []errorRow, kafka map[string]string) string {
 	var b strings.Builder
 	b.WriteString("# Error codes, side by side\n\nThe same requests to Apache Kafka 4.4.0 and to " +
