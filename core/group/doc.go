@@ -6,8 +6,8 @@
 //
 // A handler of core/server calls a method of Coordinator; it sends the request to the shard of the
 // group (coordinator.Runtime), whose machine (machine.go) finds the group and lets classic.Group,
-// consumer.Group or the offsets table decide. What has to be kept becomes records; the answer goes out when they are
-// durable and replayed.
+// consumer.Group or the offsets table decide. What has to be kept becomes records; the answer goes
+// out when they are durable and replayed.
 //
 // # Invariants
 //
