@@ -10,6 +10,8 @@ import (
 type collector struct {
 	b                              *Broker
 	size, start, end, topics, raft *prometheus.Desc
+	// Of compaction, see compact.Stats.
+	cleanedBytes, keptBytes, cleanings, lastRun, dirtiest, uncleanable *prometheus.Desc
 }
 
 func newCollector(b *Broker) *collector {
@@ -23,12 +25,22 @@ func newCollector(b *Broker) *collector {
 		end:    desc("log_end_offset", "Offset of the next record.", "topic", "partition"),
 		topics: desc("topics", "Number of topics."),
 		raft:   desc("metadata_version", "Raft index of the metadata in force."),
+		cleanedBytes: desc("cleaner_replaced_bytes_total",
+			"Bytes of segments that compaction has replaced."),
+		keptBytes: desc("cleaner_kept_bytes_total", "Bytes of what has replaced them."),
+		cleanings: desc("cleaner_runs_total", "Compactions of a log."),
+		lastRun: desc("cleaner_last_run_seconds",
+			"When compaction last looked at the logs, seconds since 1970."),
+		dirtiest: desc("cleaner_max_dirty_ratio", "Dirty part of the dirtiest log, 0 to 1."),
+		uncleanable: desc("cleaner_uncleanable", "1 for a partition that compaction skips.",
+			"topic", "partition"),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.size, c.start, c.end, c.topics, c.raft} {
+	for _, d := range []*prometheus.Desc{c.size, c.start, c.end, c.topics, c.raft,
+		c.cleanedBytes, c.keptBytes, c.cleanings, c.lastRun, c.dirtiest, c.uncleanable} {
 		ch <- d
 	}
 }
@@ -48,4 +60,22 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	image := c.b.controller.Image()
 	gauge(c.topics, int64(image.TopicCount()))
 	gauge(c.raft, image.Version())
+	c.collectCleaner(ch)
+}
+
+// collectCleaner exposes what compaction did.
+func (c *collector) collectCleaner(ch chan<- prometheus.Metric) {
+	s := c.b.cleaner.Stats()
+	counter := func(d *prometheus.Desc, v int64) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v))
+	}
+	counter(c.cleanedBytes, s.BytesBefore)
+	counter(c.keptBytes, s.BytesAfter)
+	counter(c.cleanings, s.Runs)
+	ch <- prometheus.MustNewConstMetric(c.lastRun, prometheus.GaugeValue, float64(s.LastRunMS)/1000)
+	ch <- prometheus.MustNewConstMetric(c.dirtiest, prometheus.GaugeValue, s.MaxDirty)
+	for _, tp := range s.Uncleanable {
+		ch <- prometheus.MustNewConstMetric(c.uncleanable, prometheus.GaugeValue, 1, tp.Topic,
+			strconv.Itoa(int(tp.Partition)))
+	}
 }

@@ -27,7 +27,8 @@
 // have dropped the pages and would report success the next time. A full disk only refuses appends.
 // Readers keep a deleted segment's files open until they release them.
 //
-// Topics with cleanup.policy=compact are not compacted yet and never lose segments to retention.
+// Compaction replaces segments (log_clean.go): what stays of them is decided by package compact,
+// above this one. The names and steps of log_clean_swap.go make the exchange atomic.
 //
 // # Goroutines
 //
@@ -38,8 +39,8 @@
 //
 // # Locks
 //
-// Order: Dir.claim, Log.syncToken, Log.mu, segment.mu, Dir.mu, Dir.checkpointToken. The
-// tokens are channels, because they are held over I/O. Log.mu is the append lock: offsets,
+// Order: Dir.claim, Log.segmentsToken, Log.syncToken, Log.mu, segment.mu, Dir.mu,
+// Dir.checkpointToken. The tokens are channels, because they are held over I/O. Log.mu is the append lock: offsets,
 // producers, the write into the page cache. Readers take only segment.mu, for a lookup in memory.
 // Subscribers are called with no lock held.
 //
@@ -53,6 +54,7 @@
 //	recovery-point-offset-checkpoint  synced offset of each log, bounds recovery
 //	log-start-offset-checkpoint       start offset of each log
 //	replication-offset-checkpoint     high watermark of each log
+//	cleaner-offset-checkpoint         up to where each log was compacted
 //	<topic>-<partition>/              a log
 //	<topic>-<p>.<uuid>-delete/        a deleted log, unlinked later
 //	<topic>-<p>.<uuid>-stray/         a log nobody knows, kept for the operator

@@ -310,3 +310,16 @@ func TestOffsetMapIsBounded(t *testing.T) {
 	require.True(t, NewOffsetMap(1<<40, 0.9, 0).Put(nil, 0), "the empty key is one")
 	require.Len(t, NewOffsetMap(1<<40, 0.9, 900).slots, 1002, "no more than can be needed")
 }
+
+func TestWhatReplacesRemovedRecordsIsOnTheDisk(t *testing.T) {
+	c := compactConfig()
+	c.Flush = storage.FlushOS
+	f := newFixture(t, c)
+	f.put("a=1")
+	f.roll()
+	f.put("a=2")
+	f.seal()
+	require.Less(t, f.log.SyncedOffset(), int64(2))
+	require.Equal(t, 1, f.clean())
+	require.GreaterOrEqual(t, f.log.SyncedOffset(), int64(2))
+}
