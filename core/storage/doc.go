@@ -40,9 +40,9 @@
 // # Locks
 //
 // Order: Dir.claim, Log.segmentsToken, Log.syncToken, Log.mu, segment.mu, Dir.mu,
-// Dir.checkpointToken. The tokens are channels, because they are held over I/O. Log.mu is the append lock: offsets,
-// producers, the write into the page cache. Readers take only segment.mu, for a lookup in memory.
-// Subscribers are called with no lock held.
+// Dir.checkpointToken. The tokens are channels, because they are held over I/O. Log.mu is the
+// append lock: offsets, producers, the write into the page cache. Readers take only segment.mu, for
+// a lookup in memory. Subscribers are called with no lock held.
 //
 // # Files
 //

@@ -17,7 +17,7 @@ import (
 //
 //	1  N.*.cleaned written and synced, names synced     after a crash: thrown away
 //	2  N.log.cleaned becomes N.log.swap, names synced   from here on: N is the log
-//	3  N's indexes become .swap, O1.* and O2.* .deleted, names synced
+//	3  N's indexes become .swap, O1.* and O2.* .deleted
 //	4  N's indexes lose .swap, names synced
 //	5  N.log loses .swap, names synced
 //
@@ -109,9 +109,6 @@ func (l *Log) finishSwap(old []*segment, s *segment) error {
 		if err := l.retireFiles(o, suffixes); err != nil {
 			return err
 		}
-	}
-	if err := l.syncNamesLocked(); err != nil {
-		return err
 	}
 	for _, suffix := range cleanSuffixes[1:] {
 		if err := rename(suffix, suffixSwap, ""); err != nil {

@@ -59,7 +59,7 @@ func describe(t *testing.T, b record.Batch) string {
 	if !b.HasDeleteHorizon() {
 		fmt.Fprintf(&s, " base=%d", b.BaseTimestamp())
 	}
-	if b.Codec() == record.None {
+	if b.Codec() == record.None && !b.HasDeleteHorizon() {
 		fmt.Fprintf(&s, " size=%d", b.Len())
 	}
 	records, err := b.Records(1 << 24)

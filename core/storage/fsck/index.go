@@ -129,11 +129,14 @@ type timeIndex struct {
 	last         int64 // timestamp of the entry before
 	maxTimestamp int64 // of the segment so far
 	maxOffset    int64 // last offset of the first batch that has it
-	s            *segment
+	// recordsMax and recordsOffset are the same without batches that compaction emptied: Kafka
+	// counts those, this broker does not. Both are sound.
+	recordsMax, recordsOffset int64
+	s                         *segment
 }
 
 func (x *timeIndex) load(s *segment) {
-	x.s, x.maxTimestamp, x.maxOffset = s, -1, -1
+	x.s, x.maxTimestamp, x.maxOffset, x.recordsMax, x.recordsOffset = s, -1, -1, -1, -1
 	x.index.load(s, suffixTimeIndex, timeEntrySize, s.size > 0)
 	x.size = int64(len(x.data))
 }
@@ -143,7 +146,10 @@ func (x *timeIndex) entry() (timestamp, offset int64) {
 		x.s.base + int64(binary.BigEndian.Uint32(x.data[8:]))
 }
 
-func (x *timeIndex) batch(h header, maxTimestamp int64) {
+func (x *timeIndex) batch(h header, maxTimestamp int64, empty bool) {
+	if !empty && maxTimestamp > x.recordsMax {
+		x.recordsMax, x.recordsOffset = maxTimestamp, h.lastOffset
+	}
 	if maxTimestamp > x.maxTimestamp {
 		x.maxTimestamp, x.maxOffset = maxTimestamp, h.lastOffset
 	}
@@ -159,7 +165,7 @@ func (x *timeIndex) batch(h header, maxTimestamp int64) {
 		case timestamp != maxTimestamp:
 			x.wrong(x.s, at, "entry of timestamp %d names offset %d, whose batch has %d", timestamp,
 				offset, maxTimestamp)
-		case offset != x.maxOffset:
+		case offset != x.maxOffset && offset != x.recordsOffset:
 			x.wrong(x.s, at, "entry of timestamp %d names offset %d, but %d at offset %d is later",
 				timestamp, offset, x.maxTimestamp, x.maxOffset)
 		case x.any && timestamp <= x.last:
@@ -178,7 +184,9 @@ func (x *timeIndex) finish(s *segment) {
 		x.any, x.last = true, timestamp
 	}
 	// An entry of time 0 at offset 0 looks as if it were preallocated.
-	if x.maxTimestamp > 0 && (!x.any || x.last != x.maxTimestamp) && s.reports[x.path] == 0 {
+	sound := x.any && x.last == x.maxTimestamp || !x.any && x.recordsMax <= 0 ||
+		x.any && x.last == x.recordsMax
+	if x.maxTimestamp > 0 && !sound && s.reports[x.path] == 0 {
 		x.wrong(s, -1, "its last timestamp is not %d, that of offset %d", x.maxTimestamp, x.maxOffset)
 	}
 }

@@ -181,7 +181,7 @@ func (s *segment) batch(h header) {
 	s.epoch(h, b.LeaderEpoch())
 	s.records(h, b)
 	s.offsets.batch(h)
-	s.times.batch(h, b.MaxTimestamp())
+	s.times.batch(h, b.MaxTimestamp(), b.Count() == 0)
 	if b.ProducerID() >= 0 {
 		s.producer(h, b)
 	}
