@@ -250,8 +250,7 @@ func (b *Broker) openReplicas(ctx context.Context) error {
 		return err
 	}
 	image := b.controller.Image()
-	err = b.openTransactions(func(name string) time.Duration { return millis(image, name) })
-	if err != nil {
+	if err := b.openTransactions(transactionOptions(image)); err != nil {
 		return err
 	}
 	if err := b.openCleaner(image); err != nil {
@@ -265,23 +264,30 @@ func (b *Broker) openReplicas(ctx context.Context) error {
 	return err
 }
 
-// openTransactions makes the transaction coordinator.
-func (b *Broker) openTransactions(millis func(name string) time.Duration) error {
+// transactionOptions are the settings of transactions, which are read at start.
+func transactionOptions(image *metadata.Image) txn.Options {
+	return txn.Options{
+		MaxTimeout: millis(image, "transaction.max.timeout.ms"),
+		AbortInterval: millis(image,
+			"transaction.abort.timed.out.transaction.cleanup.interval.ms"),
+		Expiration: millis(image, "transactional.id.expiration.ms"),
+		ExpirationInterval: millis(image,
+			"transaction.remove.expired.transaction.cleanup.interval.ms"),
+	}
+}
+
+// openTransactions makes the transaction coordinator; opts have its settings.
+func (b *Broker) openTransactions(opts txn.Options) error {
 	b.markers = &markerSender{replicas: b.replicas, groups: b.groups, image: b.controller.Image}
+	opts.Log = &internalLog{b.replicas, txn.TopicName}
+	opts.Markers = b.markers
+	opts.AllocateProducerIDs = b.controller.AllocateProducerIDs
+	opts.TransactionVersion = func() int16 {
+		return int16(b.controller.Image().FeatureLevel(metadata.TransactionVersion))
+	}
+	opts.Logger, opts.Now = b.levels.logger(loggerTxn), b.opts.Now
 	var err error
-	b.transactions, err = txn.New(txn.Options{
-		Log:                 &internalLog{b.replicas, txn.TopicName},
-		Markers:             b.markers,
-		AllocateProducerIDs: b.controller.AllocateProducerIDs,
-		TransactionVersion: func() int16 {
-			return int16(b.controller.Image().FeatureLevel(metadata.TransactionVersion))
-		},
-		Logger:        b.log,
-		Now:           b.opts.Now,
-		MaxTimeout:    millis("transaction.max.timeout.ms"),
-		AbortInterval: millis("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
-		Expiration:    millis("transactional.id.expiration.ms"),
-	})
+	b.transactions, err = txn.New(opts)
 	return err
 }
 

@@ -139,8 +139,9 @@ func writeDifferences(t *testing.T, page *strings.Builder) {
 		theirs[kind+" "+name] = what
 	}
 	ours := ourConfigs()
-	fmt.Fprint(page, "\n## Differences from Apache Kafka 4.3.1\n\nType, default, dynamic, ", "sensitive and ",
-		"synonyms of all others are the same.\n\n| config | Kafka | here | why |\n|---|---|---|---|\n")
+	fmt.Fprint(page, "\n## Differences from Apache Kafka 4.3.1\n\n",
+		"Type, default, dynamic, sensitive and synonyms of all others are the same.\n\n",
+		"| config | Kafka | here | why |\n|---|---|---|---|\n")
 	refused, explained := make([][]string, len(absent)), make(map[string]bool)
 	for _, key := range slices.Sorted(maps.Keys(merged(ours, theirs))) {
 		here, isOurs := ours[key]

@@ -440,3 +440,51 @@ func TestDeletingManyLogsSyncsOnce(t *testing.T) {
 		require.Zero(t, l.EndOffset())
 	}
 }
+
+// TestCheckpointsHaveTheirOwnIntervals: high watermarks and start offsets are written as often as
+// their own settings say.
+func TestCheckpointsHaveTheirOwnIntervals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := vfs.NewMem()
+		d, err := OpenDir(t.Context(), DirOptions{FS: fsys, Path: "/data", NodeID: 1,
+			CheckpointInterval: time.Hour, StartOffsetInterval: 10 * time.Second,
+			HighWatermarkInterval: 5 * time.Second})
+		require.NoError(t, err)
+		l, err := d.Create(tp0, topicA, DefaultConfig())
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- d.Run(ctx) }()
+		mustAppend(t, l, batchOf(t, 3, 10, time.Now().UnixMilli()))
+		l.SetHighWatermark(3)
+		l.start.Store(2)
+		at := func(name string) int64 {
+			offsets, err := readOffsetCheckpoint(fsys, "/data/"+name)
+			require.NoError(t, err)
+			return offsets[tp0]
+		}
+		<-time.After(5*time.Second + time.Millisecond)
+		require.Equal(t, int64(3), at(fileHighWatermarks))
+		require.Zero(t, at(fileStartOffsets))
+		<-time.After(5 * time.Second)
+		require.Equal(t, int64(2), at(fileStartOffsets))
+		require.Zero(t, at(fileRecoveryPoints))
+		stop()
+		require.NoError(t, <-done)
+		require.NoError(t, d.Close())
+	})
+}
+
+// TestProducersExpireByTheConfigInForce: producer.id.expiration.ms holds without a restart.
+func TestProducersExpireByTheConfigInForce(t *testing.T) {
+	clock := newTestClock()
+	d := mustOpenAt(t, vfs.NewMem(), "/data", clock)
+	l := mustCreate(t, d, DefaultConfig())
+	mustAppend(t, l, producerBatch(t, 7, 0, 0, 1))
+	clock.ms.Add(2000)
+	d.ApplyRetention()
+	require.Len(t, l.Producers(), 1)
+	d.Configure(DirSettings{ProducerIDExpiration: time.Second})
+	d.ApplyRetention()
+	require.Empty(t, l.Producers())
+}
