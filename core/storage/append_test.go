@@ -46,8 +46,8 @@ func TestRule7_ClientBatchesThatAreRefused(t *testing.T) {
 		"magic 3":         {edit(func(b record.Batch) { b[16] = 3 }), ErrCorrupt},
 		"CRC":             {flip(18), ErrCorrupt},
 		"payload bit":     {flip(70), ErrCorrupt},
-		"cut":             {whole[:len(whole)-1], ErrCorrupt},
-		"header only":     {whole[:20], ErrCorrupt},
+		"cut":             {whole[:len(whole)-1], ErrInvalidRecord},
+		"header only":     {whole[:20], ErrInvalidRecord},
 		"negative length": {edit(put32(8, -1)), ErrCorrupt},
 		"base offset":     {edit(func(b record.Batch) { b.SetBaseOffset(1) }), ErrInvalidRecord},
 		"count 0":         {edit(put32(57, 0)), ErrInvalidRecord},
@@ -66,7 +66,7 @@ func TestRule7_ClientBatchesThatAreRefused(t *testing.T) {
 		"log append time":       {edit(func(b record.Batch) { b[22] |= 1 << 3 }), ErrInvalidTimestamp},
 		"too large":             {batchOf(t, 1, 2000, t0), ErrTooLarge},
 		"producer no sequence":  {producerBatch(t, 1, 0, -1, 1), ErrInvalidRecord},
-		"producer no epoch":     {producerBatch(t, 1, -1, 0, 1), ErrInvalidRecord},
+		"producer no epoch":     {producerBatch(t, 1, -1, 0, 1), ErrInvalidProducerEpoch},
 		"too far in the future": {batchOf(t, 1, 20, t0+3_600_001), ErrInvalidTimestamp},
 	} {
 		t.Run(name, func(t *testing.T) {
