@@ -93,3 +93,65 @@ func TestTransactionsCommitAndAbort(t *testing.T) {
 		require.Len(t, readAll(t, c, "t", p, rounds, kgo.ReadUncommitted()), rounds)
 	}
 }
+
+// Rule 14: a client with the same transactional id takes over; the one before, a zombie, can neither
+// write nor commit any more, and what it left open is aborted.
+func TestKIP98_FencesZombieProducer(t *testing.T) {
+	c := coretest.Start(t, coretest.Options{})
+	txnTopic(t, c, "t", 1)
+	zombie := producer(t, c, "txn")
+	transact(t, zombie, "t", "first", 1, true)
+	require.NoError(t, zombie.BeginTransaction())
+	lost := &kgo.Record{Topic: "t", Value: []byte("lost")}
+	require.NoError(t, zombie.ProduceSync(t.Context(), lost).FirstErr())
+
+	transact(t, producer(t, c, "txn"), "t", "second", 1, true)
+
+	late := &kgo.Record{Topic: "t", Value: []byte("late")}
+	require.Error(t, zombie.ProduceSync(t.Context(), late).FirstErr())
+	require.Error(t, zombie.EndTransaction(t.Context(), kgo.TryCommit))
+	require.Equal(t, []string{"first", "second"}, readCommitted(t, c, "t", 0, 2))
+	require.NotContains(t, readAll(t, c, "t", 0, 3, kgo.ReadUncommitted()), "late")
+}
+
+// redpanda#6423: a transaction whose client is gone is aborted after its timeout, and readers go on.
+func TestTimedOutTransactionIsAborted(t *testing.T) {
+	c := coretest.Start(t, coretest.Options{Config: map[string]string{
+		"transaction.abort.timed.out.transaction.cleanup.interval.ms": "50",
+	}})
+	txnTopic(t, c, "t", 1)
+	gone := producer(t, c, "gone", kgo.TransactionTimeout(200*time.Millisecond))
+	require.NoError(t, gone.BeginTransaction())
+	lost := &kgo.Record{Topic: "t", Value: []byte("lost")}
+	require.NoError(t, gone.ProduceSync(t.Context(), lost).FirstErr())
+	transact(t, producer(t, c, "other"), "t", "kept", 1, true)
+	require.Equal(t, []string{"kept"}, readCommitted(t, c, "t", 0, 1))
+
+	// A client that was late gives up its transaction and goes on (KIP-890).
+	require.NoError(t, gone.EndTransaction(t.Context(), kgo.TryAbort))
+	transact(t, gone, "t", "again", 1, true)
+	require.Equal(t, []string{"kept", "again"}, readCommitted(t, c, "t", 0, 2))
+}
+
+// Rule 18: a topic that is deleted with a decided transaction in it holds nothing up.
+func TestDeletedTopicDoesNotHoldATransactionUp(t *testing.T) {
+	c := coretest.Start(t, coretest.Options{})
+	txnTopic(t, c, "kept", 1)
+	txnTopic(t, c, "deleted", 1)
+	cl := producer(t, c, "txn")
+	for n := range 3 {
+		require.NoError(t, cl.BeginTransaction())
+		for _, topic := range []string{"kept", "deleted"} {
+			if n == 0 || topic == "kept" {
+				r := &kgo.Record{Topic: topic, Value: fmt.Append(nil, n)}
+				require.NoError(t, cl.ProduceSync(t.Context(), r).FirstErr())
+			}
+		}
+		if n == 0 {
+			_, err := kadm.NewClient(cl).DeleteTopic(t.Context(), "deleted")
+			require.NoError(t, err)
+		}
+		require.NoError(t, cl.EndTransaction(t.Context(), kgo.TryCommit))
+	}
+	require.Equal(t, []string{"0", "1", "2"}, readCommitted(t, c, "kept", 0, 3))
+}

@@ -3,6 +3,7 @@ package txn
 import (
 	"encoding/hex"
 	"math"
+	"os"
 	"strings"
 	"testing"
 
@@ -168,4 +169,22 @@ func TestPartitionIsThatOfJavasHash(t *testing.T) {
 	require.EqualValues(t, 46, partitionFor("my-transactional-id", 50))
 	// One character outside the basic plane: the surrogates d83d and de00.
 	require.EqualValues(t, (0xd83d*31+0xde00)%50, partitionFor("\U0001F600", 50))
+}
+
+// The file has a key and a value on each line, as Kafka 4.4.0 wrote them: two of each kind of record
+// that core/server's TestTransactionsAnswerAsKafkaDoes makes it write.
+func TestCodecWritesTheBytesOfKafka(t *testing.T) {
+	golden, err := os.ReadFile("testdata/transaction_state_kafka_4.4.0.txt")
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSpace(string(golden)), "\n")
+	require.Len(t, lines, 26)
+	for _, line := range lines {
+		key, value, _ := strings.Cut(line, " ")
+		id, err := ReadKey(unhex(t, key))
+		require.NoError(t, err)
+		require.Equal(t, unhex(t, key), AppendKey(nil, id))
+		md, err := ReadValue(unhex(t, value))
+		require.NoError(t, err)
+		require.Equal(t, unhex(t, value), AppendValue(nil, &md, true), "%s: %+v", id, md)
+	}
 }
