@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"encoding/binary"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -104,6 +105,27 @@ func BenchmarkAppend(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkAppendTransaction appends a batch and a marker, the shortest transaction there is.
+func BenchmarkAppendTransaction(b *testing.B) {
+	_, l := benchLog(b, FlushOS)
+	batch := txnBatch(b, 1, 0, 0, 1)
+	marker := record.ControlBatch(record.ControlOptions{Type: record.ControlCommit, ProducerID: 1})
+	b.ReportAllocs()
+	for i := int32(0); b.Loop(); i++ {
+		rewind(batch)
+		binary.BigEndian.PutUint32(batch[53:], uint32(i))
+		batch.UpdateCRC()
+		if _, err := txnAppend(l, batch); err != nil {
+			b.Fatal(err)
+		}
+		_, err := l.Append(rewind(marker), AppendOptions{Origin: FromTxnCoordinator})
+		if err != nil {
+			b.Fatal(err)
+		}
+		l.SetHighWatermark(l.EndOffset())
 	}
 }
 

@@ -374,13 +374,14 @@ type AbortedRange struct {
 
 // Aborted returns the aborted transactions that have records in [from, upTo).
 func (c *Cleaning) Aborted(from, upTo int64) ([]AbortedRange, error) {
-	var found []AbortedRange
-	err := c.log.eachAborted(from, upTo, func(a *abortedTxn) {
-		found = append(found, AbortedRange{ProducerID: a.producerID, FirstOffset: a.firstOffset,
-			LastOffset: a.lastOffset, LastStableOffset: a.lastStableOffset})
-	})
+	entries, err := c.log.abortedEntries(from, upTo)
 	if errors.Is(err, ErrOffsetOutOfRange) {
 		return nil, c.void()
+	}
+	var found []AbortedRange
+	for _, a := range entries {
+		found = append(found, AbortedRange{ProducerID: a.producerID, FirstOffset: a.firstOffset,
+			LastOffset: a.lastOffset, LastStableOffset: a.lastStableOffset})
 	}
 	return found, err
 }

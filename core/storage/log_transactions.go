@@ -103,12 +103,13 @@ type AbortedTransaction struct {
 // and whose abort marker is in the log. The error is ErrOffsetOutOfRange if the segment of from has
 // been deleted meanwhile, and its list with it.
 func (l *Log) AbortedTransactions(from, upTo int64) ([]AbortedTransaction, error) {
-	var found []AbortedTransaction
-	err := l.eachAborted(from, upTo, func(a *abortedTxn) {
-		found = append(found, AbortedTransaction{a.producerID, a.firstOffset})
-	})
-	if err != nil {
+	entries, err := l.abortedEntries(from, upTo)
+	if err != nil || len(entries) == 0 {
 		return nil, err
+	}
+	found := make([]AbortedTransaction, len(entries))
+	for i := range entries {
+		found[i] = AbortedTransaction{entries[i].producerID, entries[i].firstOffset}
 	}
 	slices.SortFunc(found, func(a, b AbortedTransaction) int {
 		return cmp.Or(cmp.Compare(a.FirstOffset, b.FirstOffset),
@@ -117,32 +118,46 @@ func (l *Log) AbortedTransactions(from, upTo int64) ([]AbortedTransaction, error
 	return found, nil
 }
 
-// eachAborted calls fn with the transactions of AbortedTransactions, in the order of their markers.
-func (l *Log) eachAborted(from, upTo int64, fn func(*abortedTxn)) error {
-	if err := l.readable(); err != nil {
-		return err
+// abortedEntries returns the entries of AbortedTransactions, in the order of their markers.
+func (l *Log) abortedEntries(from, upTo int64) ([]abortedTxn, error) {
+	var seen *[]*segment
+	for {
+		if err := l.readable(); err != nil {
+			return nil, err
+		}
+		list := l.segments.Load()
+		i := sort.Search(len(*list), func(i int) bool { return (*list)[i].base > from }) - 1
+		if i < 0 || list == seen {
+			return nil, l.outOfRange(from, l.start.Load(), l.end.Load())
+		}
+		found, ok, err := abortedIn((*list)[i:], from, upTo)
+		if err != nil {
+			return nil, fmt.Errorf("aborted transactions of %s: %w", l.tp, err)
+		}
+		if ok {
+			return found, nil
+		}
+		seen = list // compaction or retention took a segment out: look at those that are there now
 	}
-	list := *l.segments.Load()
-	i := sort.Search(len(list), func(i int) bool { return list[i].base > from }) - 1
-	if i < 0 {
-		return l.outOfRange(from, l.start.Load(), l.end.Load())
-	}
-	for done := false; i < len(list) && !done; i++ {
-		s := list[i]
+}
+
+// abortedIn returns the entries of segments in list; ok is false if one of them is gone.
+func abortedIn(list []*segment, from, upTo int64) (found []abortedTxn, ok bool, err error) {
+	collect := func(a *abortedTxn) { found = append(found, *a) }
+	for _, s := range list {
 		if s.mu.aborts.count.Load() == 0 && s.refs.Load() > 0 {
 			continue
 		}
 		if !s.acquire() {
-			return l.outOfRange(from, l.start.Load(), l.end.Load())
+			return nil, false, nil
 		}
-		var err error
-		done, err = s.abortedBetween(from, upTo, fn)
+		done, err := s.abortedBetween(from, upTo, collect)
 		s.release()
-		if err != nil {
-			return fmt.Errorf("aborted transactions of %s: %w", l.tp, err)
+		if err != nil || done {
+			return found, true, err
 		}
 	}
-	return nil
+	return found, true, nil
 }
 
 // abortedBetween calls fn with the segment's aborted transactions that have records in

@@ -101,15 +101,12 @@ func (x *txnTable) firstUnstable() int64 {
 	return first
 }
 
-// firstOpen returns the first offset of the oldest open transaction of another producer than
-// except, or none if there is no such transaction.
-func (x *txnTable) firstOpen(except, none int64) int64 {
-	for i := range x.open { // at most two rounds: a producer has one at a time
-		if t := &x.open[i]; t.producerID != except {
-			return t.firstOffset
-		}
+// firstOpen returns the first offset of the oldest open transaction, none if there is none.
+func (x *txnTable) firstOpen(none int64) int64 {
+	if len(x.open) == 0 {
+		return none
 	}
-	return none
+	return x.open[0].firstOffset
 }
 
 // producerState is what a log knows of its producers and their transactions at one offset.
@@ -156,7 +153,7 @@ func applyBatch(t producerTable, x *txnTable, h *batchHeader, b record.Batch, no
 	}
 	x.decide(first, h.baseOffset)
 	a = abortedTxn{producerID: h.producerID, firstOffset: first, lastOffset: h.baseOffset,
-		lastStableOffset: x.firstOpen(h.producerID, h.baseOffset+1)}
+		lastStableOffset: x.firstOpen(h.baseOffset + 1)}
 	return a, m.abort, nil
 }
 

@@ -123,9 +123,30 @@ func TestRule8_ABatchOutsideTheOpenTransactionIsRefused(t *testing.T) {
 	mustAppend(t, l, producerBatch(t, 7, 0, 1, 1))
 }
 
+// KAFKA-19999: a coordinator that did not get the answer sends its marker again, for ever if that
+// is refused, and the next transaction cannot begin.
+func TestKAFKA19999_RepeatedMarkerIsAccepted(t *testing.T) {
+	l := newTxnLog(t)
+	mustTxnAppend(t, l, 7, 5, 0, 1)
+	marker := record.ControlOptions{Type: abort, ProducerID: 7, ProducerEpoch: 6}
+	for range 3 {
+		_, err := writeMarker(l, marker, 2)
+		require.NoError(t, err)
+	}
+	l.SetHighWatermark(l.EndOffset())
+	require.Equal(t, int64(4), l.LastStableOffset())
+	require.Equal(t, []AbortedTransaction{{7, 0}}, aborted(t, l, 0, 4))
+	// The next transaction has the marker's epoch: a repeat that comes now must not end it.
+	mustTxnAppend(t, l, 7, 6, 0, 1)
+	_, err := writeMarker(l, marker, 2)
+	require.ErrorIs(t, err, ErrInvalidProducerEpoch)
+	l.SetHighWatermark(l.EndOffset())
+	require.Equal(t, int64(4), l.LastStableOffset())
+}
+
 // The rows are what a coordinator may send in a bad order; open says whether the producer has an
 // open transaction of epoch 5 then, its last marker came from coordinator epoch 3.
-func TestMarkersAreFencedByEpochAndCoordinator(t *testing.T) {
+func TestKIP890_MarkersAreFencedByEpochAndCoordinator(t *testing.T) {
 	for i, c := range []struct {
 		open        bool
 		epoch       int16
@@ -306,6 +327,28 @@ func TestDeletedBeginningOfATransactionHoldsNobodyBack(t *testing.T) {
 	l.SetHighWatermark(6)
 	require.Equal(t, int64(6), l.LastStableOffset())
 	require.Equal(t, []AbortedTransaction{{1, 0}}, aborted(t, l, 3, 6))
+}
+
+// Compaction replaces segments beside readers: a list that was begun with the old ones is begun
+// anew with the new ones, and not taken for one whose segments were deleted.
+func TestAbortedListSurvivesTheReplacementOfASegment(t *testing.T) {
+	l := newTxnLog(t)
+	mustTxnAppend(t, l, 1, 0, 0, 1)
+	mustEndTxn(t, l, abort, 1, 0)
+	l.mu.Lock()
+	require.NoError(t, l.rollLocked(l.EndOffset(), "test", t0))
+	l.mu.Unlock()
+	before := *l.segments.Load()
+	same, err := openSegmentFiles(l.fsys, l.dir(), 0, t0)
+	require.NoError(t, err)
+	require.NoError(t, same.load())
+	require.NoError(t, same.seal())
+	l.publishCleaned(before[:1], same)
+	before[0].release()
+	_, ok, err := abortedIn(before, 0, 2)
+	require.NoError(t, err)
+	require.False(t, ok)
+	require.Equal(t, []AbortedTransaction{{1, 0}}, aborted(t, l, 0, 2))
 }
 
 func TestOpenTransactionsDoNotExpire(t *testing.T) {
