@@ -161,6 +161,10 @@ func TestKIP848_FailedAppendIsTriedAgain(t *testing.T) {
 	w.fail = coordinator.CodeNotCoordinator
 	require.Equal(t, coordinator.CodeNotCoordinator, w.beat("a", 0, joins("t")).Code)
 	require.Empty(t, w.do(listInput{}).(ListResponse).Groups)
+	w.classicGroup(nil) // nothing of the group that was to be is in its way
+	w.m.Handle(w.now, 0, &LeaveRequest{GroupID: "g", Members: []LeaveMember{{MemberID: "c-1"}}})
+	w.log, w.topics.version = nil, w.topics.version+1
+	w.reload()
 	w.beat("a", 0, joins("t"))
 	w.setTopic("t", 5)
 	w.fail = coordinator.CodeCoordinatorNotAvailable

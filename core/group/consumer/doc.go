@@ -27,6 +27,7 @@
 //
 //	a partition is with one member: owners[p] = m  <=>  p in m.assigned or m.revoking
 //	m.epoch <= assignmentEpoch <= epoch, unless m is away (-2)
+//	subscribers[x] = number of members whose expression is x
 //	static[i] = m  =>  members[m].instance = i
 //	m.assigned is part of what some target had for m; each partition has the epoch that said so
 //	a refused request has no records

@@ -58,6 +58,7 @@ type Group struct {
 	targets         map[string]assign.Partitions
 	owners          map[partition]string // member that has it, or has not given it back yet
 	regexes         map[string]offsets.ConsumerRegex
+	subscribers     map[string]int // expression -> members that subscribe by it
 	// partitionRecord says that the log has a KindConsumerPartitions, which Kafka wrote up to 4.0.
 	partitionRecord bool
 
@@ -79,6 +80,7 @@ func New(id string, config *Config, timers *Timers) *Group {
 		targets:       make(map[string]assign.Partitions),
 		owners:        make(map[partition]string),
 		regexes:       make(map[string]offsets.ConsumerRegex),
+		subscribers:   make(map[string]int),
 		clocks:        make(map[string]*clocks),
 		hashedVersion: noVersion,
 	}
@@ -227,16 +229,6 @@ func (g *Group) Subscribed(topic string) bool {
 		}
 	}
 	return false
-}
-
-// subscribers counts the members that subscribe by an expression.
-func (g *Group) subscribers(expression string) (n int) {
-	for _, m := range g.members {
-		if m.expression() == expression {
-			n++
-		}
-	}
-	return n
 }
 
 // topicIDs resolves what a member subscribes to; topics that do not exist are left out.

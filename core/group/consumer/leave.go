@@ -1,6 +1,8 @@
 package consumer
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/millstream-io/millstream/core/group/offsets"
@@ -69,8 +71,8 @@ func (g *Group) writeLeave(now time.Time, members []*member, fx *Effects) {
 			gone[x]++
 		}
 	}
-	for x, n := range gone {
-		if n == g.subscribers(x) {
+	for _, x := range slices.Sorted(maps.Keys(gone)) {
+		if gone[x] == g.subscribers[x] {
 			g.writeRegex(now, x, nil, fx)
 		}
 	}
@@ -98,7 +100,7 @@ func (g *Group) tombstones(now time.Time, name func(string) string, fx *Effects)
 	each(offsets.KindConsumerAssignment)
 	g.write(fx, now, offsets.Key{Kind: offsets.KindConsumerTarget}, nil)
 	each(offsets.KindConsumerMember)
-	for x := range g.regexes {
+	for _, x := range slices.Sorted(maps.Keys(g.regexes)) {
 		g.writeRegex(now, x, nil, fx)
 	}
 	g.write(fx, now, offsets.Key{Kind: offsets.KindConsumerPartitions}, nil)

@@ -43,7 +43,7 @@ func (g *Group) updateRegex(now time.Time, old, updated *member, fx *Effects,
 	change, refresh := regexUnchanged, false
 	if before != after || (old.regex == nil) != (updated.regex == nil) {
 		change = regexUpdated
-		if before != "" && g.subscribers(before) == 1 {
+		if before != "" && g.subscribers[before] == 1 {
 			g.writeRegex(now, before, nil, fx)
 		}
 		_, resolved := g.regexes[after]
@@ -51,7 +51,7 @@ func (g *Group) updateRegex(now time.Time, old, updated *member, fx *Effects,
 		case after == "" && before != "":
 			change = regexResolved
 		case after == "":
-		case g.subscribers(after) == 0:
+		case g.subscribers[after] == 0:
 			if _, err := compile(after); err != nil {
 				return change, refuse(coordinator.CodeInvalidRegularExpression,
 					"SubscribedTopicRegex `%s` is not a valid regular expression: %v.", after, err)
@@ -68,8 +68,7 @@ func (g *Group) updateRegex(now time.Time, old, updated *member, fx *Effects,
 // maybeResolve arms the resolution of the expressions, counted with the change from before to
 // after.
 func (g *Group) maybeResolve(now time.Time, before, after string, refresh bool) {
-	expressions := g.expressions()
-	if !refresh && len(expressions) == 0 || g.resolve.Armed() {
+	if !refresh && len(g.subscribers) == 0 || g.resolve.Armed() {
 		return
 	}
 	last := int64(math.MinInt64)
@@ -79,8 +78,9 @@ func (g *Group) maybeResolve(now time.Time, before, after string, refresh bool) 
 	if last > math.MinInt64 && now.UnixMilli() <= last+minRefresh.Milliseconds() {
 		return
 	}
+	expressions := g.expressions()
 	if before != after {
-		if before != "" && g.subscribers(before) == 1 {
+		if before != "" && g.subscribers[before] == 1 {
 			delete(expressions, before)
 		}
 		if after != "" {
@@ -99,11 +99,9 @@ func (g *Group) maybeResolve(now time.Time, before, after string, refresh bool) 
 
 // expressions is what members subscribe to by expression.
 func (g *Group) expressions() map[string]struct{} {
-	set := make(map[string]struct{})
-	for _, m := range g.members {
-		if x := m.expression(); x != "" {
-			set[x] = struct{}{}
-		}
+	set := make(map[string]struct{}, len(g.subscribers))
+	for x := range g.subscribers {
+		set[x] = struct{}{}
 	}
 	return set
 }

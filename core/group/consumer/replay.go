@@ -95,6 +95,9 @@ const noEpoch = -1
 func (g *Group) update(m *member) {
 	g.forget(g.members[m.id])
 	g.members[m.id] = m
+	if x := m.expression(); x != "" {
+		g.subscribers[x]++
+	}
 	if m.instance != nil {
 		g.static[*m.instance] = m.id
 	}
@@ -121,6 +124,11 @@ func (g *Group) remove(m *member) {
 func (g *Group) forget(m *member) {
 	if m == nil {
 		return
+	}
+	if x := m.expression(); x != "" {
+		if g.subscribers[x]--; g.subscribers[x] == 0 {
+			delete(g.subscribers, x)
+		}
 	}
 	if m.instance != nil && g.static[*m.instance] == m.id {
 		delete(g.static, *m.instance)
