@@ -18,8 +18,9 @@ import (
 //   - Specials: -2 earliest, -1 latest, -3 largest timestamp (version 7, KIP-734), -4 earliest
 //     local (8), -5 latest tiered (9), -6 earliest pending upload (11). There is no tiered
 //     storage, so -4 is -2, and -5 and -6 find nothing.
-//   - OFFSET_NOT_AVAILABLE for the latest offset, and for a time that finds nothing, while not all of
-//     the last leader's records are committed anew (KIP-207); LEADER_NOT_AVAILABLE before version 5.
+//   - OFFSET_NOT_AVAILABLE for the latest offset, and for a time that finds nothing, while not all
+//     of the last leader's records are committed anew (KIP-207); LEADER_NOT_AVAILABLE before
+//     version 5.
 //   - A special that the version does not know is UNSUPPORTED_VERSION.
 //   - A partition that is named twice is answered once, INVALID_REQUEST.
 
