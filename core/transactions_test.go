@@ -94,8 +94,8 @@ func TestTransactionsCommitAndAbort(t *testing.T) {
 	}
 }
 
-// Rule 14: a client with the same transactional id takes over; the one before, a zombie, can neither
-// write nor commit any more, and what it left open is aborted.
+// Rule 14: a client with the same transactional id takes over; the one before, a zombie, can
+// neither write nor commit any more, and what it left open is aborted.
 func TestKIP98_FencesZombieProducer(t *testing.T) {
 	c := coretest.Start(t, coretest.Options{})
 	txnTopic(t, c, "t", 1)
@@ -114,7 +114,7 @@ func TestKIP98_FencesZombieProducer(t *testing.T) {
 	require.NotContains(t, readAll(t, c, "t", 0, 3, kgo.ReadUncommitted()), "late")
 }
 
-// redpanda#6423: a transaction whose client is gone is aborted after its timeout, and readers go on.
+// redpanda#6423: a transaction whose client is gone is aborted after its timeout; readers go on.
 func TestTimedOutTransactionIsAborted(t *testing.T) {
 	c := coretest.Start(t, coretest.Options{Config: map[string]string{
 		"transaction.abort.timed.out.transaction.cleanup.interval.ms": "50",

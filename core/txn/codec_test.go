@@ -171,8 +171,8 @@ func TestPartitionIsThatOfJavasHash(t *testing.T) {
 	require.EqualValues(t, (0xd83d*31+0xde00)%50, partitionFor("\U0001F600", 50))
 }
 
-// The file has a key and a value on each line, as Kafka 4.4.0 wrote them: two of each kind of record
-// that core/server's TestTransactionsAnswerAsKafkaDoes makes it write.
+// The file has a key and a value on each line, as Kafka 4.4.0 wrote them: two of each kind of
+// record that core/server's TestTransactionsAnswerAsKafkaDoes makes it write.
 func TestCodecWritesTheBytesOfKafka(t *testing.T) {
 	golden, err := os.ReadFile("testdata/transaction_state_kafka_4.4.0.txt")
 	require.NoError(t, err)
