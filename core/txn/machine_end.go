@@ -94,6 +94,11 @@ func decideEndV1(md *Metadata, in *EndRequest) (code ErrorCode, prepare bool) {
 //	Empty            fenced   prepare    fenced   invalid
 //	CompleteAbort    none     prepare    invalid  invalid
 //	CompleteCommit   invalid  prepare    none     invalid
+//	PrepareAbort     wait     wait       invalid  wait
+//	PrepareCommit    invalid  wait       wait     wait
+//
+// Wait is CONCURRENT_TRANSACTIONS. Kafka fences a client that ends its next transaction before the
+// markers of the last are written, although it has the epoch it was given.
 func decideEndV2(md *Metadata, in *EndRequest) (code ErrorCode, prepare bool) {
 	current := in.Producer == Producer{ID: md.ProducerID, Epoch: md.ProducerEpoch}
 	again := repeats(md, in.Producer)
@@ -106,9 +111,9 @@ func decideEndV2(md *Metadata, in *EndRequest) (code ErrorCode, prepare bool) {
 		return coordinator.CodeProducerFenced, false
 	case md.State == Ongoing && current:
 		return coordinator.CodeNone, true
-	case md.State == Ongoing, md.State == Empty && again, md.State.decided() && current:
+	case md.State == Ongoing, md.State == Empty && again:
 		return coordinator.CodeProducerFenced, false
-	case md.State.decided() && matches:
+	case md.State.decided() && (current || matches):
 		return coordinator.CodeConcurrentTransactions, false
 	case again && matches:
 		return coordinator.CodeNone, false
