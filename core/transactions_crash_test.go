@@ -64,7 +64,7 @@ type copier struct {
 func newCopier(t *testing.T, c *coretest.Cluster, alive *life) *copier {
 	session, err := kgo.NewGroupTransactSession(kgo.SeedBrokers(c.Addr()), alive.dialer(c),
 		kgo.TransactionalID("copier"), kgo.ConsumerGroup("copiers"), kgo.ConsumeTopics("in"),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets(),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic("out"),
 		kgo.InstanceID("copier")) // so that the next life need not wait for the session of the last
 	require.NoError(t, err)

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/millstream-io/millstream/core/metadata"
 )
 
 // More chapters of TestAdminsAreAnsweredAsKafkaDoes.
@@ -334,12 +332,8 @@ func (w *adminWire) quorumWire() {
 	}
 }
 
-// TestFeaturesAreUpdatedAsKafkaDoes tries all kinds of updates of features; see recordAdmin.
+// TestFeaturesAreUpdatedAsKafkaDoes tries all kinds of updates of features; see adminWire.
 func TestFeaturesAreUpdatedAsKafkaDoes(t *testing.T) {
-	if def, _ := metadata.LookupFeature(metadata.GroupVersion); def.Default == 0 &&
-		*recordAdmin == "" {
-		t.Skip("groups of KIP-848 are not served yet")
-	}
 	w := newAdminWire(t, nil)
 	feature := func(name string, level int16, validate bool, kinds ...int8) {
 		for version := int16(0); version <= 2; version++ {

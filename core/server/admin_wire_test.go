@@ -12,7 +12,7 @@ import (
 )
 
 // TestAdminsAreAnsweredAsKafkaDoes asks what administrators ask, in good and bad order, and
-// compares with what an Apache Kafka 4.3.1 answered to the same requests; see recordAdmin. Left out
+// compares with what an Apache Kafka 4.3.1 answered to the same requests; see adminWire. Left out
 // of the comparison are ids, addresses, the order of arrays (Kafka keeps hash order) and texts of
 // errors.
 func TestAdminsAreAnsweredAsKafkaDoes(t *testing.T) {

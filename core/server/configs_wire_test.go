@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -11,22 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/millstream-io/millstream/core/coretest"
 )
 
-// recordAdmin is for the tests that compare answers to administrators. Record them again with a
-// one-node Kafka 4.3.1 that has no settings of its own but its addresses:
-//
-//	go test ./core/server -run 'Kafka(s|Does)$' -record-admin 127.0.0.1:19092
-var recordAdmin = flag.String("record-admin", "",
-	"address of an Apache Kafka whose answers become the goldens of the admin tests")
-
-// adminWire sends requests of administrators to a Kafka, or to a broker of ours.
+// adminWire sends requests of administrators. Its tests are recorded from a one-node Kafka 4.3.1
+// that has no settings of its own but its addresses.
 type adminWire struct {
 	t      *testing.T
 	broker *kgo.Broker
@@ -34,19 +24,8 @@ type adminWire struct {
 }
 
 func newAdminWire(t *testing.T, config map[string]string) *adminWire {
-	w := &adminWire{t: t}
-	opts := []kgo.Opt{kgo.ClientID("cli"), kgo.RetryTimeout(20 * time.Second)}
-	if *recordAdmin != "" {
-		opts = append(opts, kgo.SeedBrokers(*recordAdmin))
-	} else {
-		c := coretest.Start(t, coretest.Options{Config: config})
-		opts = append(opts, kgo.SeedBrokers(c.Addr()), kgo.Dialer(c.Dialer()))
-	}
-	cl, err := kgo.NewClient(opts...)
-	require.NoError(t, err)
-	t.Cleanup(cl.Close)
-	w.broker = cl.Broker(1)
-	return w
+	cl := newAnswerer(t, config).client(t, kgo.RetryTimeout(20*time.Second))
+	return &adminWire{t: t, broker: cl.Broker(1)}
 }
 
 // askAdmin sends a request to broker 1.
@@ -62,17 +41,7 @@ func askAdmin[T kmsg.Response](w *adminWire, req kmsg.Request) T {
 // finish compares what was written with the golden file, or writes it.
 func (w *adminWire) finish(golden string) {
 	w.t.Helper()
-	if *recordAdmin != "" {
-		require.NoError(w.t, os.WriteFile(golden, []byte(w.out.String()), 0o644))
-		return
-	}
-	b, err := os.ReadFile(golden)
-	require.NoError(w.t, err)
-	want, got := strings.Split(string(b), "\n"), strings.Split(w.out.String(), "\n")
-	for i := range min(len(want), len(got)) {
-		assert.Equal(w.t, want[i], got[i], "line %d", i+1)
-	}
-	require.Len(w.t, got, len(want))
+	compareAnswers(w.t, golden, w.out.String(), nil)
 }
 
 func (w *adminWire) createTopic(name string, partitions int32) {
@@ -197,10 +166,10 @@ func ourConfig(kind kmsg.ConfigResourceType, name string) bool {
 }
 
 // TestConfigsAreListedAsKafkaDoes records what settings Kafka has, for the table of differences
-// that core/CONFIGS.md ends with; see recordAdmin. There is nothing to do without a Kafka: the
+// that core/CONFIGS.md ends with; see adminWire. There is nothing to do without a Kafka: the
 // tests of metadata compare.
 func TestConfigsAreListedAsKafkaDoes(t *testing.T) {
-	if *recordAdmin == "" {
+	if *recordFrom == "" {
 		t.Skip("no Kafka to ask")
 	}
 	w := newAdminWire(t, nil)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/millstream-io/millstream/core/coretest"
@@ -14,9 +13,7 @@ import (
 
 // TestKIP848_GroupsFollowTheirConfigs sets a dynamic config of one group while it has a member.
 func TestKIP848_GroupsFollowTheirConfigs(t *testing.T) {
-	w := &groupWire{t: t, clients: make(map[string]*kgo.Client), names: make(map[string]string)}
-	c := coretest.Start(t, coretest.Options{})
-	w.opts = []kgo.Opt{kgo.SeedBrokers(c.Addr()), kgo.Dialer(c.Dialer())}
+	w := newGroupWire(t, answererOf(coretest.Start(t, coretest.Options{})))
 	w.prepare()
 	beat := w.beatRequest(consumerBeat{member: "m1"})
 	resp := w.ask(1, beat).(*kmsg.ConsumerGroupHeartbeatResponse)
@@ -40,9 +37,7 @@ func TestKIP848_GroupsFollowTheirConfigs(t *testing.T) {
 
 // TestKIP848_FeatureOffRefusesConsumerGroups takes group.version back to 0.
 func TestKIP848_FeatureOffRefusesConsumerGroups(t *testing.T) {
-	w := &groupWire{t: t, clients: make(map[string]*kgo.Client), names: make(map[string]string)}
-	c := coretest.Start(t, coretest.Options{})
-	w.opts = []kgo.Opt{kgo.SeedBrokers(c.Addr()), kgo.Dialer(c.Dialer())}
+	w := newGroupWire(t, answererOf(coretest.Start(t, coretest.Options{})))
 	w.prepare()
 	update := kmsg.NewPtrUpdateFeaturesRequest()
 	feature := kmsg.NewUpdateFeaturesRequestFeatureUpdate()

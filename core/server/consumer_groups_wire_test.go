@@ -2,19 +2,14 @@ package server_test
 
 import (
 	"cmp"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/millstream-io/millstream/core/coretest"
 )
 
 const consumerGroupsGolden = "testdata/consumer_groups_kafka_4.4.0.txt"
@@ -24,20 +19,14 @@ const consumerGroupsGolden = "testdata/consumer_groups_kafka_4.4.0.txt"
 // Kafka with group.initial.rebalance.delay.ms=0, group.consumer.assignment.interval.ms=0 and
 // offsets.topic.num.partitions=1:
 //
-//	go test ./core/server -run KIP848_AnswersAsKafka -record-groups 127.0.0.1:19092
+//	go test ./core/server -run KIP848_AnswersAsKafka -record-from 127.0.0.1:19092
 //
 // What is left out of the comparison is told at TestGroupsAnswerAsKafkaDoes.
 func TestKIP848_AnswersAsKafkaDoes(t *testing.T) {
-	w := &groupWire{t: t, clients: make(map[string]*kgo.Client), names: make(map[string]string)}
-	if *recordFrom != "" {
-		w.opts = []kgo.Opt{kgo.SeedBrokers(*recordFrom)}
-	} else {
-		c := coretest.Start(t, coretest.Options{Config: map[string]string{
-			"group.initial.rebalance.delay.ms":      "0",
-			"group.consumer.assignment.interval.ms": "0",
-		}})
-		w.opts = []kgo.Opt{kgo.SeedBrokers(c.Addr()), kgo.Dialer(c.Dialer())}
-	}
+	w := newGroupWire(t, newAnswerer(t, map[string]string{
+		"group.initial.rebalance.delay.ms":      "0",
+		"group.consumer.assignment.interval.ms": "0",
+	}))
 	w.prepare()
 	w.consumerStrangers()
 	w.consumerLife()
@@ -47,17 +36,7 @@ func TestKIP848_AnswersAsKafkaDoes(t *testing.T) {
 	w.consumerMigration()
 	w.consumerRegex()
 	w.consumerNewPartitions()
-	if *recordFrom != "" {
-		require.NoError(t, os.WriteFile(consumerGroupsGolden, []byte(w.out.String()), 0o644))
-		return
-	}
-	golden, err := os.ReadFile(consumerGroupsGolden)
-	require.NoError(t, err)
-	want, got := strings.Split(string(golden), "\n"), strings.Split(w.out.String(), "\n")
-	for i := range min(len(want), len(got)) {
-		assert.Equal(t, want[i], got[i], "answer %d", i+1)
-	}
-	require.Len(t, got, len(want))
+	compareAnswers(t, consumerGroupsGolden, w.out.String(), nil)
 }
 
 // consumerBeat is a ConsumerGroupHeartbeat.
@@ -376,7 +355,7 @@ func (w *groupWire) consumerRegex() {
 func (w *groupWire) consumerNewPartitions() {
 	g := "c-grow"
 	w.beat("joins", consumerBeat{group: g, member: "m1"})
-	_, err := kadm.NewClient(w.client()).UpdatePartitions(w.t.Context(), 5, wireTopic)
+	_, err := kadm.NewClient(w.broker.client(w.t)).UpdatePartitions(w.t.Context(), 5, wireTopic)
 	require.NoError(w.t, err)
 	w.beatUntil("hears of new partitions", consumerBeat{
 		group: g, member: "m1", epoch: 2, delta: true,

@@ -4,7 +4,7 @@
 // # Path
 //
 //	conn.go reads a frame -> handlers.go finds the entry of its key -> NN_name.go: decode, one call
-//	into the domain (replica, controller, group), encode -> respond.go queues the answer in the
+//	into the domain (replica, controller, group, txn), encode -> respond.go queues the answer in the
 //	connection's FIFO of slots -> one write for all answers that are ready
 //
 // Produce and Fetch decode and encode by hand and may complete later (acks=all, long poll) while
@@ -29,6 +29,5 @@
 // # Locks
 //
 // A connection's slot lock is taken alone. A fetch session's lock comes before that of the cache of
-// sessions. Waiters are called without any lock of storage or
-// replica held.
+// sessions. Waiters are called without any lock of storage or replica held.
 package server

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"flag"
@@ -19,15 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/millstream-io/millstream/core/coretest"
 )
 
-var (
-	recordErrors = flag.String("record-errors", "",
-		"address of an Apache Kafka whose codes become the golden of TestErrorsAreKafkas")
-	writeErrors = flag.Bool("write-errors", false, "write core/ERRORS.md anew")
-)
+var writeErrors = flag.Bool("write-errors", false, "write core/ERRORS.md anew")
 
 const (
 	errorsGolden = "testdata/errors_kafka_4.4.0.txt"
@@ -70,13 +63,13 @@ const (
 // are in core/ERRORS.md, which is compared too. Record Kafka's side again, on one node with
 // group.initial.rebalance.delay.ms=0, and write the table:
 //
-//	go test ./core/server -run ErrorsAreKafkas -record-errors 127.0.0.1:19092
+//	go test ./core/server -run ErrorsAreKafkas -record-from 127.0.0.1:19092
 //	go test ./core/server -run ErrorsAreKafkas -write-errors
 func TestErrorsAreKafkas(t *testing.T) {
-	if *recordErrors != "" {
-		got := runErrorCases(t, func(ctx context.Context) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", *recordErrors)
-		})
+	got := runErrorCases(t, newAnswerer(t, map[string]string{
+		"group.initial.rebalance.delay.ms": "0",
+	}))
+	if *recordFrom != "" {
 		var b strings.Builder
 		for _, row := range got {
 			fmt.Fprintf(&b, "%s\t%s\n", row.label, row.codes)
@@ -84,12 +77,6 @@ func TestErrorsAreKafkas(t *testing.T) {
 		require.NoError(t, os.WriteFile(errorsGolden, []byte(b.String()), 0o644))
 		return
 	}
-	c := coretest.Start(t, coretest.Options{Config: map[string]string{
-		"group.initial.rebalance.delay.ms": "0",
-	}})
-	got := runErrorCases(t, func(ctx context.Context) (net.Conn, error) {
-		return c.Dialer()(ctx, "tcp", c.Addr())
-	})
 	want := readErrors(t)
 	require.Len(t, got, len(want), "questions; record them anew")
 	for _, row := range got {
@@ -155,18 +142,18 @@ func errorTable(got []errorRow, kafka map[string]string) string {
 
 // errorWire asks one broker.
 type errorWire struct {
-	t    *testing.T
-	dial func(context.Context) (net.Conn, error)
-	conn net.Conn
-	id   int32
-	ids  map[string][16]byte // of topics
-	rows []errorRow
+	t      *testing.T
+	broker answerer
+	conn   net.Conn
+	id     int32
+	ids    map[string][16]byte // of topics
+	rows   []errorRow
 	// run makes names new for a broker that was asked before.
 	run string
 }
 
-func runErrorCases(t *testing.T, dial func(context.Context) (net.Conn, error)) []errorRow {
-	e := &errorWire{t: t, dial: dial, ids: map[string][16]byte{},
+func runErrorCases(t *testing.T, broker answerer) []errorRow {
+	e := &errorWire{t: t, broker: broker, ids: map[string][16]byte{},
 		run: fmt.Sprintf("e%x-", time.Now().UnixNano())}
 	e.coordinatorsReady()
 	e.produceErrors()
@@ -239,9 +226,7 @@ func (e *errorWire) connect() {
 	if e.conn != nil {
 		return
 	}
-	var err error
-	e.conn, err = e.dial(e.t.Context())
-	require.NoError(e.t, err)
+	e.conn = e.broker.connect(e.t)
 }
 
 // exchange writes a frame and reads the answer to it, without its length.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/millstream-io/millstream/core/coretest"
@@ -16,10 +15,7 @@ import (
 func bugWire(t *testing.T) (*coretest.Cluster, *groupWire) {
 	t.Helper()
 	c := coretest.Start(t, coretest.Options{})
-	w := &groupWire{
-		t: t, clients: make(map[string]*kgo.Client), names: make(map[string]string),
-		opts: []kgo.Opt{kgo.SeedBrokers(c.Addr()), kgo.Dialer(c.Dialer())},
-	}
+	w := newGroupWire(t, answererOf(c))
 	w.prepare()
 	return c, w
 }
@@ -156,10 +152,7 @@ func TestRedpanda6423_UnstableOffsetsEndWithTheTimeout(t *testing.T) {
 	c := coretest.Start(t, coretest.Options{Config: map[string]string{
 		"transaction.abort.timed.out.transaction.cleanup.interval.ms": "50",
 	}})
-	w := &txnWire{groupWire: groupWire{
-		t: t, clients: make(map[string]*kgo.Client), names: make(map[string]string),
-		opts: []kgo.Opt{kgo.SeedBrokers(c.Addr()), kgo.Dialer(c.Dialer())},
-	}}
+	w := &txnWire{groupWire: newGroupWire(t, answererOf(c))}
 	w.prepare()
 	w.prepareTransactions()
 	w.committed(8, w.commit("bugs", "", -1, wireTopic, 0, ""))

@@ -7,10 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/millstream-io/millstream/core/coretest"
@@ -22,21 +20,10 @@ const txnOffsetsGolden = "testdata/txn_offsets_kafka_4.4.0.txt"
 // TestTransactionalOffsetsAnswerAsKafkaDoes does for TxnOffsetCommit, and for OffsetFetch with
 // require_stable, what TestGroupsAnswerAsKafkaDoes does for the rest, and is recorded the same way.
 func TestTransactionalOffsetsAnswerAsKafkaDoes(t *testing.T) {
-	w := &txnWire{groupWire: groupWire{
-		t: t, clients: make(map[string]*kgo.Client), names: make(map[string]string),
-	}}
-	if *recordFrom != "" {
-		w.opts = []kgo.Opt{kgo.SeedBrokers(*recordFrom)}
-	} else {
-		c := coretest.Start(t, coretest.Options{Config: map[string]string{
-			"group.initial.rebalance.delay.ms": "1500",
-		}})
-		w.opts = []kgo.Opt{kgo.SeedBrokers(c.Addr()), kgo.Dialer(c.Dialer())}
-	}
+	w := &txnWire{groupWire: newGroupWire(t, newAnswerer(t, map[string]string{
+		"group.initial.rebalance.delay.ms": "1500",
+	}))}
 	w.prepare()
-	if !w.servesTransactions() {
-		t.Skip("no transaction coordinator here yet")
-	}
 	w.prepareTransactions()
 	w.notAdded()
 	w.refusals()
@@ -45,33 +32,15 @@ func TestTransactionalOffsetsAnswerAsKafkaDoes(t *testing.T) {
 	w.deletions()
 	w.members()
 	w.remain()
-	if *recordFrom != "" {
-		require.NoError(t, os.WriteFile(txnOffsetsGolden, []byte(w.out.String()), 0o644))
-		return
-	}
-	golden, err := os.ReadFile(txnOffsetsGolden)
-	require.NoError(t, err)
-	want, got := strings.Split(string(golden), "\n"), strings.Split(w.out.String(), "\n")
-	for i := range min(len(want), len(got)) {
-		assert.Equal(t, want[i], got[i], "answer %d", i+1)
-	}
-	require.Len(t, got, len(want))
+	compareAnswers(t, txnOffsetsGolden, w.out.String(), nil)
 }
 
 // txnWire is groupWire with one transactional producer at a time.
 type txnWire struct {
-	groupWire
+	*groupWire
 	txnID string
 	pid   int64
 	epoch int16
-}
-
-func (w *txnWire) servesTransactions() bool {
-	versions, err := kadm.NewClient(w.client()).ApiVersions(w.t.Context())
-	require.NoError(w.t, err)
-	broker := versions[1]
-	_, ok := broker.KeyMaxVersion(int16(kmsg.EndTxn))
-	return ok
 }
 
 // prepareTransactions waits until the transaction coordinator answers.
@@ -360,7 +329,7 @@ func (w *txnWire) remain() {
 // atLast fetches what every group of the test has, except for the one whose only transaction was
 // aborted: Kafka keeps it until it looks for expired offsets, here it is gone at once.
 func (w *groupWire) atLast() {
-	groups, err := kadm.NewClient(w.client()).ListGroups(w.t.Context())
+	groups, err := kadm.NewClient(w.broker.client(w.t)).ListGroups(w.t.Context())
 	require.NoError(w.t, err)
 	for _, g := range groups.Groups() {
 		if !strings.HasPrefix(g, "wt-") || g == "wt-not-added" {
@@ -385,10 +354,7 @@ func TestLoadsOffsetsThatKafkaWrote(t *testing.T) {
 	c := coretest.Start(t, coretest.Options{FS: disk, Config: map[string]string{
 		"offsets.topic.num.partitions": "4",
 	}})
-	w := &groupWire{
-		t: t, clients: make(map[string]*kgo.Client), names: make(map[string]string),
-		opts: []kgo.Opt{kgo.SeedBrokers(c.Addr()), kgo.Dialer(c.Dialer())},
-	}
+	w := newGroupWire(t, answererOf(c))
 	find := kmsg.NewPtrFindCoordinatorRequest()
 	find.CoordinatorKeys = []string{"wt-open"}
 	w.ask(4, find) // creates the topic
@@ -423,7 +389,7 @@ func TestLoadsOffsetsThatKafkaWrote(t *testing.T) {
 	require.Equal(t, atLastLabel+want, w.out.String())
 
 	// A topic that gets the name now is another one: it has inherited nothing.
-	_, err = kadm.NewClient(w.client()).CreateTopic(t.Context(), 3, 1, nil, wireTopic)
+	_, err = kadm.NewClient(w.broker.client(w.t)).CreateTopic(t.Context(), 3, 1, nil, wireTopic)
 	require.NoError(t, err)
 	fetched := w.ask(9, w.fetch(9, "wt-pending", nil)).(*kmsg.OffsetFetchResponse)
 	require.Empty(t, fetched.Groups[0].Topics)

@@ -1,10 +1,7 @@
 package server_test
 
 import (
-	"flag"
 	"fmt"
-	"net"
-	"os"
 	"strings"
 	"testing"
 
@@ -12,12 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/millstream-io/millstream/core/coretest"
 	"github.com/millstream-io/millstream/core/record"
 )
-
-var readsFrom = flag.String("record-reads", "",
-	"address of an Apache Kafka whose answers become the golden of TestReadsAnswerAsKafkaDoes")
 
 const readsGolden = "testdata/reads_kafka_4.4.0.txt"
 
@@ -44,37 +37,24 @@ var onPurpose = []struct{ question, why string }{
 // well and badly, and compares with what an Apache Kafka 4.4.0 answered to the same requests.
 // Record it again with a fresh one-node Kafka:
 //
-//	go test ./core/server -run ReadsAnswerAsKafka -record-reads 127.0.0.1:19092
+//	go test ./core/server -run ReadsAnswerAsKafka -record-from 127.0.0.1:19092
 func TestReadsAnswerAsKafkaDoes(t *testing.T) {
-	w := &readWire{t: t}
-	if *readsFrom == "" {
-		w.c = coretest.Start(t, coretest.Options{})
-	}
+	w := &readWire{t: t, broker: newAnswerer(t, nil)}
 	w.fetches()
 	w.sessions()
 	w.listOffsets()
 	w.epochs()
 	w.transactions()
-	if *readsFrom != "" {
-		require.NoError(t, os.WriteFile(readsGolden, []byte(w.out.String()), 0o644))
-		return
-	}
-	golden, err := os.ReadFile(readsGolden)
-	require.NoError(t, err)
-	want, got := strings.Split(string(golden), "\n"), strings.Split(w.out.String(), "\n")
-	require.Len(t, got, len(want))
 	differ := map[string]bool{}
-	for i := range got {
-		question, _, _ := strings.Cut(got[i], ":")
-		if purpose := purposeOf(question); purpose == "" {
-			assert.Equal(t, want[i], got[i])
-		} else if want[i] != got[i] {
-			differ[purpose] = true
-		}
-	}
+	compareAnswers(t, readsGolden, w.out.String(), func(got, want string) bool {
+		question, _, _ := strings.Cut(got, ":")
+		purpose := purposeOf(question)
+		differ[purpose] = differ[purpose] || got != want
+		return purpose != ""
+	})
 	for _, p := range onPurpose {
-		assert.True(t, differ[p.question], "%q is answered as Kafka does: take it off the list",
-			p.question)
+		assert.True(t, differ[p.question] || *recordFrom != "",
+			"%q is answered as Kafka does: take it off the list", p.question)
 	}
 }
 
@@ -90,17 +70,13 @@ func purposeOf(question string) string {
 
 // readWire sends requests and writes down the answers.
 type readWire struct {
-	t   *testing.T
-	c   *coretest.Cluster // nil when a Kafka is asked
-	out strings.Builder
+	t      *testing.T
+	broker answerer
+	out    strings.Builder
 }
 
 func (w *readWire) dial() *wire {
-	if w.c != nil {
-		return dial(w.t, w.c)
-	}
-	conn, err := net.Dial("tcp", *readsFrom)
-	require.NoError(w.t, err)
+	conn := w.broker.connect(w.t)
 	w.t.Cleanup(func() { _ = conn.Close() })
 	return &wire{t: w.t, c: conn}
 }

@@ -3,18 +3,14 @@ package server_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/millstream-io/millstream/core/coretest"
 	"github.com/millstream-io/millstream/core/record"
 )
 
@@ -24,18 +20,11 @@ const transactionsGolden = "testdata/transactions_kafka_4.4.0.txt"
 // groups, and is recorded the same way, from a Kafka with
 // transaction.abort.timed.out.transaction.cleanup.interval.ms=200.
 func TestTransactionsAnswerAsKafkaDoes(t *testing.T) {
-	w := &coordinatorWire{txnWire: txnWire{groupWire: groupWire{
-		t: t, clients: make(map[string]*kgo.Client), names: make(map[string]string),
-	}}, pids: make(map[string]string)}
-	if *recordFrom != "" {
-		w.opts = []kgo.Opt{kgo.SeedBrokers(*recordFrom)}
-	} else {
-		c := coretest.Start(t, coretest.Options{Config: map[string]string{
-			"offsets.topic.num.partitions":                                "4", // as that Kafka had
-			"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
-		}})
-		w.opts = []kgo.Opt{kgo.SeedBrokers(c.Addr()), kgo.Dialer(c.Dialer())}
-	}
+	w := &coordinatorWire{pids: make(map[string]string)}
+	w.groupWire = newGroupWire(t, newAnswerer(t, map[string]string{
+		"offsets.topic.num.partitions":                                "4", // as that Kafka had
+		"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+	}))
 	w.prepare()
 	w.prepareTransactions()
 	w.inits()
@@ -49,17 +38,7 @@ func TestTransactionsAnswerAsKafkaDoes(t *testing.T) {
 	w.produces()
 	w.markers()
 	w.lists()
-	if *recordFrom != "" {
-		require.NoError(t, os.WriteFile(transactionsGolden, []byte(w.out.String()), 0o644))
-		return
-	}
-	golden, err := os.ReadFile(transactionsGolden)
-	require.NoError(t, err)
-	want, got := strings.Split(string(golden), "\n"), strings.Split(w.out.String(), "\n")
-	for i := range min(len(want), len(got)) {
-		assert.Equal(t, want[i], got[i], "answer %d", i+1)
-	}
-	require.Len(t, got, len(want))
+	compareAnswers(t, transactionsGolden, w.out.String(), nil)
 }
 
 // coordinatorWire is txnWire that writes everything about transactions down.
