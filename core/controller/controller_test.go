@@ -239,6 +239,19 @@ func TestConsumerOffsetsTopic(t *testing.T) {
 	require.ErrorIs(t, rs[0].Err, controller.ErrInvalidPartitions)
 }
 
+// kafka-topics --under-min-isr-partitions lists none of them on one node.
+func TestTransactionStateTopic(t *testing.T) {
+	n := start(t, nil)
+	require.NoError(t, n.create(t, topic(metadata.TransactionState))[0].Err)
+	got, _ := n.Image().Topic(metadata.TransactionState)
+	require.True(t, got.Internal)
+	require.Equal(t, map[string]string{
+		"cleanup.policy": "compact", "compression.type": "uncompressed",
+		"min.insync.replicas": "1", "segment.bytes": "104857600",
+		"unclean.leader.election.enable": "false",
+	}, got.Configs)
+}
+
 func TestDeleteTopics(t *testing.T) {
 	n := start(t, nil)
 	created := n.create(t, topic("a"), topic("b"), topic("c"))

@@ -361,8 +361,11 @@ func internalConfigs(img *metadata.Image, name string) map[string]string {
 	}
 	if name == metadata.TransactionState {
 		configs["compression.type"] = "uncompressed"
-		configs["min.insync.replicas"] = strconv.FormatInt(
-			img.BrokerConfigInt("transaction.state.log.min.isr", 2), 10)
+		// At most its replicas: more would count every partition as under its minimum for good.
+		configs["min.insync.replicas"] = strconv.FormatInt(min(
+			img.BrokerConfigInt("transaction.state.log.min.isr", 2),
+			int64(defaultReplication(img, name))), 10)
+		configs["unclean.leader.election.enable"] = "false"
 	}
 	return configs
 }
