@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"unicode/utf16"
 
 	"github.com/millstream-io/millstream/core/coordinator"
 	"github.com/millstream-io/millstream/core/group/classic"
@@ -53,57 +52,22 @@ func (c *Coordinator) UpdateLeadership(partitions int32, leading map[int32]int32
 	if partitions > 0 {
 		c.partitions.Store(partitions)
 	}
-	for n := range c.runtime.Leading() {
-		if _, ok := leading[n]; !ok {
-			c.runtime.Resign(n)
-		}
-	}
-	for n, epoch := range leading {
-		c.runtime.Lead(n, epoch)
-	}
+	c.runtime.LeadOnly(leading)
 }
 
 // PartitionFor is the partition of TopicName, and so the shard, that a group belongs to.
 func (c *Coordinator) PartitionFor(groupID string) int32 {
-	return partitionFor(groupID, c.partitions.Load())
-}
-
-// partitionFor is Kafka's: the absolute value of Java's String.hashCode, modulo partitions.
-func partitionFor(groupID string, partitions int32) int32 {
-	var h int32
-	for _, unit := range utf16.Encode([]rune(groupID)) {
-		h = 31*h + int32(unit)
-	}
-	if h < 0 {
-		h = -h
-	}
-	if h < 0 { // the smallest int32 has no absolute value
-		h = 0
-	}
-	return h % partitions
+	return coordinator.PartitionFor(groupID, c.partitions.Load())
 }
 
 // call sends in to a shard and waits for an answer of type T.
 func call[T any](ctx context.Context, c *Coordinator, shard int32, in any) (T, ErrorCode) {
-	type result struct {
-		out  T
-		code ErrorCode
-	}
-	ch := make(chan result, 1)
-	c.runtime.Submit(shard, in, func(out any, code ErrorCode) {
-		r := result{code: code}
-		if code == coordinator.CodeNone {
-			r.out = out.(T)
-		}
-		ch <- r
-	})
-	select {
-	case r := <-ch:
-		return r.out, r.code
-	case <-ctx.Done():
+	out, code := c.runtime.Ask(ctx, shard, in)
+	if code != coordinator.CodeNone {
 		var none T
-		return none, coordinator.CodeCoordinatorNotAvailable
+		return none, code
 	}
+	return out.(T), code
 }
 
 // Join handles JoinGroup; it waits until the rebalance is over. NewID is filled in if it is empty.

@@ -91,20 +91,6 @@ func open(t testing.TB, log coordinator.Log, opts group.Options) *group.Coordina
 	return c
 }
 
-// The partitions are those of Kafka: abs(Java's String.hashCode) % 50. The hash codes were computed
-// by hand from the definition: "a" is 97; "ab" is 97*31+98; the last one is the known string whose
-// hashCode is Integer.MIN_VALUE.
-func TestPartitionFor(t *testing.T) {
-	c, err := group.New(group.Options{Log: &memLog{}})
-	require.NoError(t, err)
-	defer c.Close()
-	require.EqualValues(t, 0, c.PartitionFor(""))
-	require.EqualValues(t, 97%50, c.PartitionFor("a"))
-	require.EqualValues(t, (97*31+98)%50, c.PartitionFor("ab"))
-	require.EqualValues(t, 0, c.PartitionFor("polygenelubricants"))
-	require.EqualValues(t, (0xd83d*31+0xde00)%50, c.PartitionFor("😀"), "two UTF-16 units")
-}
-
 func TestOptionsAreChecked(t *testing.T) {
 	_, err := group.New(group.Options{Settings: group.Settings{
 		MinSessionTimeout: time.Hour, MaxSize: -1,

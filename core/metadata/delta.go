@@ -180,40 +180,36 @@ func (d *Delta) applyPartition(r *PartitionRecord) error {
 
 func (d *Delta) applyBrokerConfig(r *BrokerConfigRecord) {
 	if !d.own.configs {
-		all := make(map[int32]map[string]string, len(d.next.brokerConfigs))
-		for id, configs := range d.next.brokerConfigs {
-			all[id] = maps.Clone(configs)
-		}
-		d.next.brokerConfigs = all
-		d.own.configs = true
+		d.next.brokerConfigs, d.own.configs = cloneConfigs(d.next.brokerConfigs), true
 	}
-	configs := d.next.brokerConfigs[r.BrokerID]
-	if configs == nil {
-		configs = make(map[string]string)
-		d.next.brokerConfigs[r.BrokerID] = configs
-	}
-	if setOrDelete(configs, r.Key, r.Value); len(configs) == 0 {
-		delete(d.next.brokerConfigs, r.BrokerID)
-	}
+	setConfig(d.next.brokerConfigs, r.BrokerID, r.Key, r.Value)
 }
 
 func (d *Delta) applyResourceConfig(r *ResourceConfigRecord) {
 	if !d.own.resources {
-		all := make(map[Resource]map[string]string, len(d.next.resourceConfigs))
-		for resource, configs := range d.next.resourceConfigs {
-			all[resource] = maps.Clone(configs)
-		}
-		d.next.resourceConfigs = all
-		d.own.resources = true
+		d.next.resourceConfigs, d.own.resources = cloneConfigs(d.next.resourceConfigs), true
 	}
-	resource := Resource{r.Kind, r.Name}
-	configs := d.next.resourceConfigs[resource]
+	setConfig(d.next.resourceConfigs, Resource{r.Kind, r.Name}, r.Key, r.Value)
+}
+
+// cloneConfigs copies the configs of all owners, which may be brokers or other resources.
+func cloneConfigs[O comparable](all map[O]map[string]string) map[O]map[string]string {
+	own := make(map[O]map[string]string, len(all))
+	for owner, configs := range all {
+		own[owner] = maps.Clone(configs)
+	}
+	return own
+}
+
+// setConfig sets or deletes one config of an owner. An owner without configs has no entry.
+func setConfig[O comparable](all map[O]map[string]string, owner O, key string, value *string) {
+	configs := all[owner]
 	if configs == nil {
 		configs = make(map[string]string)
-		d.next.resourceConfigs[resource] = configs
+		all[owner] = configs
 	}
-	if setOrDelete(configs, r.Key, r.Value); len(configs) == 0 {
-		delete(d.next.resourceConfigs, resource)
+	if setOrDelete(configs, key, value); len(configs) == 0 {
+		delete(all, owner)
 	}
 }
 

@@ -51,14 +51,8 @@ func (s *Server) offsetCommit(ctx context.Context, r *request) (kmsg.Response, e
 				out.Partitions[j].ErrorCode = missing
 				continue
 			}
-			o := group.OffsetCommit{
-				Topic: topic.Name, TopicID: topic.ID, Partition: p.Partition, Offset: p.Offset,
-				LeaderEpoch: p.LeaderEpoch,
-			}
-			if p.Metadata != nil {
-				o.Metadata = *p.Metadata
-			}
-			commit.Offsets = append(commit.Offsets, o)
+			commit.Offsets = append(commit.Offsets,
+				offsetCommitted(topic, p.Partition, p.Offset, p.LeaderEpoch, p.Metadata))
 			committed = append(committed, &out.Partitions[j].ErrorCode)
 		}
 		resp.Topics = append(resp.Topics, out)
@@ -73,6 +67,20 @@ func (s *Server) offsetCommit(ctx context.Context, r *request) (kmsg.Response, e
 		*committed[i] = int16(code)
 	}
 	return resp, nil
+}
+
+// offsetCommitted is what one partition of a request commits; a null metadata is an empty one.
+func offsetCommitted(
+	topic *metadata.Topic, partition int32, offset int64, leaderEpoch int32, note *string,
+) group.OffsetCommit {
+	o := group.OffsetCommit{
+		Topic: topic.Name, TopicID: topic.ID, Partition: partition, Offset: offset,
+		LeaderEpoch: leaderEpoch,
+	}
+	if note != nil {
+		o.Metadata = *note
+	}
+	return o
 }
 
 // lookupTopic finds a topic given by name or, with byID, by id. missing is the code for a topic, or

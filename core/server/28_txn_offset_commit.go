@@ -53,14 +53,8 @@ func (s *Server) txnOffsetCommit(ctx context.Context, r *request) (kmsg.Response
 				out.Partitions[j].ErrorCode = missing
 				continue
 			}
-			o := group.OffsetCommit{
-				Topic: topic.Name, TopicID: topic.ID, Partition: p.Partition, Offset: p.Offset,
-				LeaderEpoch: p.LeaderEpoch,
-			}
-			if p.Metadata != nil {
-				o.Metadata = *p.Metadata
-			}
-			commit.Offsets = append(commit.Offsets, o)
+			commit.Offsets = append(commit.Offsets,
+				offsetCommitted(topic, p.Partition, p.Offset, p.LeaderEpoch, p.Metadata))
 			committed = append(committed, &out.Partitions[j].ErrorCode)
 		}
 		resp.Topics = append(resp.Topics, out)

@@ -159,18 +159,6 @@ func FuzzReadValue(f *testing.F) {
 	})
 }
 
-// The numbers are those of Java's String.hashCode, worked out by hand: "a" is 97, "ab" 97*31+98.
-// "polygenelubricants" is known for the smallest integer, the other name has -959 806 496.
-func TestPartitionIsThatOfJavasHash(t *testing.T) {
-	require.EqualValues(t, 97%50, partitionFor("a", 50))
-	require.EqualValues(t, 3105%50, partitionFor("ab", 50))
-	require.EqualValues(t, 0, partitionFor("polygenelubricants", 50))
-	require.EqualValues(t, 0, partitionFor("", 50))
-	require.EqualValues(t, 46, partitionFor("my-transactional-id", 50))
-	// One character outside the basic plane: the surrogates d83d and de00.
-	require.EqualValues(t, (0xd83d*31+0xde00)%50, partitionFor("\U0001F600", 50))
-}
-
 // The file has a key and a value on each line, as Kafka 4.4.0 wrote them: two of each kind of
 // record that core/server's TestTransactionsAnswerAsKafkaDoes makes it write.
 func TestCodecWritesTheBytesOfKafka(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf16"
 
 	"github.com/millstream-io/millstream/core/coordinator"
 )
@@ -95,35 +94,14 @@ func (c *Coordinator) UpdateLeadership(partitions int32, leading map[int32]int32
 	if partitions > 0 {
 		c.partitions.Store(partitions)
 	}
-	for n := range c.runtime.Leading() {
-		if _, ok := leading[n]; !ok {
-			c.runtime.Resign(n)
-			c.endTenure(n)
-		}
-	}
-	for n, epoch := range leading {
-		c.runtime.Lead(n, epoch)
+	for _, n := range c.runtime.LeadOnly(leading) {
+		c.endTenure(n)
 	}
 }
 
 // PartitionFor is the partition of TopicName, and so the shard, that a transactional id belongs to.
 func (c *Coordinator) PartitionFor(id string) int32 {
-	return partitionFor(id, c.partitions.Load())
-}
-
-// partitionFor is Kafka's: the absolute value of Java's String.hashCode, modulo partitions.
-func partitionFor(id string, partitions int32) int32 {
-	var h int32
-	for _, unit := range utf16.Encode([]rune(id)) {
-		h = 31*h + int32(unit)
-	}
-	if h < 0 {
-		h = -h
-	}
-	if h < 0 { // the smallest int32 has no absolute value
-		h = 0
-	}
-	return h % partitions
+	return coordinator.PartitionFor(id, c.partitions.Load())
 }
 
 // markersDone records that a transaction is complete, until that is durable or its tenure over.
@@ -155,28 +133,12 @@ func (c *Coordinator) markersDone(d *decided) {
 
 // call sends in to a shard and waits for an answer of type T.
 func call[T any](ctx context.Context, c *Coordinator, shard int32, in any) (T, ErrorCode) {
-	out, code := ask(ctx, c, shard, in)
+	out, code := c.runtime.Ask(ctx, shard, in)
 	if code != coordinator.CodeNone {
 		var none T
 		return none, code
 	}
 	return out.(T), code
-}
-
-// ask sends in to a shard and waits for the answer.
-func ask(ctx context.Context, c *Coordinator, shard int32, in any) (any, ErrorCode) {
-	type result struct {
-		out  any
-		code ErrorCode
-	}
-	ch := make(chan result, 1)
-	c.runtime.Submit(shard, in, func(out any, code ErrorCode) { ch <- result{out, code} })
-	select {
-	case r := <-ch:
-		return r.out, r.code
-	case <-ctx.Done():
-		return nil, coordinator.CodeCoordinatorNotAvailable
-	}
 }
 
 // InitProducerID handles InitProducerId with a transactional id.
@@ -203,7 +165,7 @@ func (c *Coordinator) withProducerID(
 	ctx context.Context, id string, in func(newProducerID int64) any,
 ) (any, ErrorCode) {
 	shard := c.PartitionFor(id)
-	out, code := ask(ctx, c, shard, in(NoProducerID))
+	out, code := c.runtime.Ask(ctx, shard, in(NoProducerID))
 	if _, ok := out.(needProducerID); !ok {
 		return out, code
 	}
@@ -211,7 +173,7 @@ func (c *Coordinator) withProducerID(
 	if code != coordinator.CodeNone {
 		return nil, code
 	}
-	return ask(ctx, c, shard, in(producer.ID))
+	return c.runtime.Ask(ctx, shard, in(producer.ID))
 }
 
 // NewProducer handles InitProducerId without a transactional id: nobody had the producer before.

@@ -14,10 +14,14 @@
 // restarts too; the last one makes the COMPLETE record. Between the two, whoever wants to go on is
 // told CONCURRENT_TRANSACTIONS.
 //
-//	Empty ----------> Ongoing ------> PrepareCommit ------> CompleteCommit
-//	  ^  InitProducerId   ^  | AddPartitions  EndTxn, timeout  markers  |
-//	  |                   |  +------> PrepareAbort  ------> CompleteAbort
-//	  +-------------------+-------------------------------------------+
+//	InitProducerId        --> Empty, also from each Complete state
+//	Empty, Complete       -- AddPartitionsToTxn -----------------------> Ongoing
+//	Ongoing               -- EndTxn commits ---------------------------> PrepareCommit
+//	Ongoing               -- EndTxn aborts, timeout, InitProducerId ---> PrepareAbort
+//	PrepareCommit, -Abort -- every partition has its marker -----------> CompleteCommit, -Abort
+//
+// By the second version of the protocol (KIP-890) EndTxn may also abort what has no partition yet:
+// from Empty or a Complete state to PrepareAbort. It raises the producer's epoch each time.
 //
 // # Invariants
 //

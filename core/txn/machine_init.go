@@ -10,8 +10,8 @@ import (
 // init answers InitProducerId.
 func (m *machine) init(now time.Time, t coordinator.Ticket, in *InitRequest) coordinator.Step {
 	refuse := func(code ErrorCode) []coordinator.Output {
-		none := Producer{ID: NoProducerID, Epoch: NoProducerEpoch}
-		return []coordinator.Output{{Ticket: t, Value: InitResponse{Code: code, Producer: none}}}
+		resp := InitResponse{Code: code, Producer: noProducer}
+		return []coordinator.Output{{Ticket: t, Value: resp}}
 	}
 	tx := m.txns[in.TransactionalID]
 	if tx == nil && in.newProducerID == NoProducerID {

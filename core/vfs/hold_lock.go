@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 )
 
 // lockHolder is a file system on which HoldLock works.
@@ -60,15 +59,11 @@ func (m *Mem) holdLock(name string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := strings.Join(split(name), "/")
-	m.mu.Lock()
-	held := m.mu.locks[key]
-	m.mu.locks[key] = true
-	m.mu.Unlock()
-	if held {
-		return nil, errors.Join(&LockedError{Name: name, PID: readPID(f)}, f.Close())
+	lock, err := m.claim(name, f)
+	if err != nil {
+		return nil, err
 	}
-	return &memLock{mem: m, key: key}, f.Close()
+	return lock, f.Close()
 }
 
 func (w *wrapFS) holdLock(name string) (io.Closer, error) { return HoldLock(w.FS, name) }

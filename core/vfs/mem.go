@@ -289,6 +289,18 @@ func (m *Mem) Lock(name string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
+	lock, err := m.claim(name, f)
+	if err != nil {
+		return nil, err
+	}
+	if err := writePID(f); err != nil {
+		return nil, errors.Join(err, lock.Close(), f.Close())
+	}
+	return lock, nil
+}
+
+// claim takes the lock of an open file; if somebody has it, it says who and closes the file.
+func (m *Mem) claim(name string, f File) (*memLock, error) {
 	key := strings.Join(split(name), "/")
 	m.mu.Lock()
 	held := m.mu.locks[key]
@@ -296,9 +308,6 @@ func (m *Mem) Lock(name string) (io.Closer, error) {
 	m.mu.Unlock()
 	if held {
 		return nil, errors.Join(&LockedError{Name: name, PID: readPID(f)}, f.Close())
-	}
-	if err := writePID(f); err != nil {
-		return nil, errors.Join(err, f.Close())
 	}
 	return &memLock{mem: m, key: key}, nil
 }

@@ -19,16 +19,16 @@ var errFull = errors.New("offset map is full")
 
 // result is what one compaction of a log did.
 type result struct {
-	end                 int64 // everything before it is compacted now
-	bytesRead           int64
-	bytesBefore         int64 // of the segments that were replaced
-	bytesAfter          int64 // of those that replaced them
-	recordsRead         int64
-	recordsKept         int64
-	recordsWithoutKey   int64 // which were dropped
-	segments, groups    int
-	bufferUse           float64 // full part of the offset map
-	mapTook, rewriteTok time.Duration
+	end                  int64 // everything before it is compacted now
+	bytesRead            int64
+	bytesBefore          int64 // of the segments that were replaced
+	bytesAfter           int64 // of those that replaced them
+	recordsRead          int64
+	recordsKept          int64
+	recordsWithoutKey    int64 // which were dropped
+	segments, groups     int
+	bufferUse            float64 // full part of the offset map
+	mapTook, rewriteTook time.Duration
 }
 
 // run is the compaction of one log, for one goroutine.
@@ -66,7 +66,7 @@ func clean(ctx context.Context, p plan, s Settings, now time.Time, pace func(int
 	if err := r.rewrite(offsets); err != nil {
 		return r.result, err
 	}
-	r.result.rewriteTok = time.Since(began) - r.result.mapTook
+	r.result.rewriteTook = time.Since(began) - r.result.mapTook
 	return r.result, p.log.SetCleanedOffset(r.result.end)
 }
 

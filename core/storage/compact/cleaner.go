@@ -159,7 +159,7 @@ func (c *Cleaner) Run(ctx context.Context) {
 // work is one thread.
 func (c *Cleaner) work(ctx context.Context, s Settings) {
 	for ctx.Err() == nil {
-		if c.cleanFilthiest(ctx, s) {
+		if c.cleanDirtiest(ctx, s) {
 			continue
 		}
 		if sleep(ctx, max(s.Backoff, time.Millisecond)) != nil {
@@ -171,15 +171,15 @@ func (c *Cleaner) work(ctx context.Context, s Settings) {
 // CleanNow compacts all logs that need it, one after another, and returns how many times it did.
 func (c *Cleaner) CleanNow(ctx context.Context) int {
 	n := 0
-	for ctx.Err() == nil && c.cleanFilthiest(ctx, *c.settings.Load()) {
+	for ctx.Err() == nil && c.cleanDirtiest(ctx, *c.settings.Load()) {
 		n++
 	}
 	return n
 }
 
-// cleanFilthiest compacts the log with the largest dirty ratio of those that need it. It reports
+// cleanDirtiest compacts the log with the largest dirty ratio of those that need it. It reports
 // whether it moved on.
-func (c *Cleaner) cleanFilthiest(ctx context.Context, s Settings) bool {
+func (c *Cleaner) cleanDirtiest(ctx context.Context, s Settings) bool {
 	c.rollOverdue()
 	p, ok := c.grab()
 	if !ok {
@@ -200,7 +200,7 @@ func (c *Cleaner) cleanFilthiest(ctx context.Context, s Settings) bool {
 	c.logger.Info("log compacted", "partition", p.log.TopicPartition(), "from", p.firstDirty,
 		"to", res.end, "bytes", res.bytesBefore, "kept", res.bytesAfter,
 		"records", res.recordsRead, "recordsKept", res.recordsKept, "segments", res.segments,
-		"became", res.groups, "mapTook", res.mapTook, "rewriteTook", res.rewriteTok,
+		"became", res.groups, "mapTook", res.mapTook, "rewriteTook", res.rewriteTook,
 		"bufferUse", fmt.Sprintf("%.2f", res.bufferUse))
 	if res.recordsWithoutKey > 0 {
 		c.logger.Warn("records without a key were dropped by compaction",
@@ -262,7 +262,7 @@ func (c *Cleaner) grab() (plan, bool) {
 		}
 		p := planOf(&st, &config, now)
 		p.log = l
-		c.checkpointIsInvalid(&st, &p, config.Delete)
+		c.correctCheckpoint(&st, &p, config.Delete)
 		dirtiest = max(dirtiest, p.ratio())
 		if p.due(&config) && (best.log == nil || p.ratio() > best.ratio()) {
 			best = p
@@ -276,9 +276,9 @@ func (c *Cleaner) grab() (plan, bool) {
 	return best, true
 }
 
-// checkpointIsInvalid corrects a checkpoint that is outside of the log: records were deleted past
+// correctCheckpoint takes back a checkpoint that is outside of the log: records were deleted past
 // it, or the log's end was lost.
-func (c *Cleaner) checkpointIsInvalid(st *storage.CleanState, p *plan, deletes bool) {
+func (c *Cleaner) correctCheckpoint(st *storage.CleanState, p *plan, deletes bool) {
 	if !p.invalid {
 		return
 	}

@@ -39,6 +39,6 @@
 //
 // # Locks
 //
-// Cleaner.mu guards which logs are worked on; it is taken before those of storage, never held while
-// a log is compacted. throttle.mu guards one time stamp.
+// Cleaner.mu guards which logs are worked on; it is taken before those of storage, and never held
+// while a log is compacted, only while one is chosen. throttle.mu guards one time stamp.
 package compact
