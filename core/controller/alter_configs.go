@@ -121,9 +121,9 @@ func planTopicConfigs(img *metadata.Image, r ConfigResource) ([]metadata.Record,
 	case r.Name == "":
 		return nil, refuse(ErrInvalidRequest, "the topic has no name")
 	case err != nil:
-		return nil, &Error{Kind: ErrInvalidTopicName, Reason: reasonOf(err, ErrInvalidTopicName)}
+		return nil, refuse(ErrInvalidTopicName, "%v", err)
 	default:
-		return nil, refuse(ErrUnknownTopic, "%q", r.Name)
+		return nil, refuse(ErrUnknownTopic, "The topic '%s' does not exist.", r.Name)
 	}
 	inForce := func(key string) (*metadata.ConfigDef, string, bool) {
 		def, ok := metadata.LookupTopicConfig(key)
@@ -206,7 +206,7 @@ func planBrokerConfigs(img *metadata.Image, r ConfigResource) ([]metadata.Record
 	if r.Name != "" {
 		n, err := strconv.ParseInt(r.Name, 10, 32)
 		if err != nil {
-			return nil, refuse(ErrInvalidRequest, "%q is no broker id", r.Name)
+			return nil, refuse(ErrInvalidRequest, "Node id must be an integer, but it is: %s", r.Name)
 		}
 		id = int32(n)
 		if _, ok := img.Broker(id); !ok {
@@ -254,7 +254,7 @@ func changed(
 	seen := make(map[string]bool)
 	for _, ch := range r.Changes {
 		if seen[ch.Key] {
-			return nil, refuse(ErrInvalidRequest, "%q is changed more than once", ch.Key)
+			return nil, refuse(ErrInvalidRequest, "config %q is changed more than once", ch.Key)
 		}
 		seen[ch.Key] = true
 		def, present, known := inForce(ch.Key)
@@ -263,28 +263,36 @@ func changed(
 			delete(after, ch.Key) // of an older build, or never there: it is gone either way
 			continue
 		case !known && r.Type == ResourceClientMetrics:
-			return nil, refuse(ErrInvalidRequest, "there is no config %q", ch.Key) // as in Kafka
+			return nil, refuse(ErrInvalidRequest, "Unknown config name: %s", ch.Key) // as in Kafka
 		case !known:
-			return nil, refuse(ErrInvalidConfig, "there is no config %q", ch.Key)
+			return nil, refuse(ErrInvalidConfig, "Unknown %s config name: %s", kindNames[r.Type], ch.Key)
 		case r.Replace && ch.Op != OpSet:
-			return nil, refuse(ErrInvalidRequest, "%s can only be set when all are replaced", ch.Key)
+			return nil, refuse(ErrInvalidRequest, "config %s can only be set when all are replaced", ch.Key)
 		case ch.Op == OpDelete:
 			delete(after, ch.Key)
 			continue
 		case ch.Value == nil:
-			return nil, refuse(ErrInvalidRequest, "%s has no value", ch.Key)
+			return nil, refuse(ErrInvalidRequest, "config %s has no value", ch.Key)
 		case ch.Op == OpSet:
 			after[ch.Key] = def.Normalize(*ch.Value)
 			continue
 		case ch.Op != OpAppend && ch.Op != OpSubtract:
 			return nil, refuse(ErrInvalidRequest, "operation %d on %s is not known", ch.Op, ch.Key)
 		case def.Type != metadata.List:
-			return nil, refuse(ErrInvalidConfig, "%s is no list, it can only be set", ch.Key)
+			return nil, refuse(ErrInvalidConfig,
+				"Can't %s to key %s because its type is not LIST.", opNames[ch.Op], ch.Key)
 		}
 		after[ch.Key] = editList(present, *ch.Value, ch.Op == OpAppend)
 	}
 	return after, nil
 }
+
+// The names of kinds of resources and of operations in messages.
+var (
+	kindNames = map[ResourceType]string{
+		ResourceTopic: "topic", ResourceBroker: "broker", ResourceGroup: "group"}
+	opNames = map[ConfigOp]string{OpAppend: "APPEND", OpSubtract: "SUBTRACT"}
+)
 
 // editList adds elements that are not there yet, or takes elements away.
 func editList(list, edit string, add bool) string {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/millstream-io/millstream/core/metadata"
@@ -21,7 +22,7 @@ func (c *Controller) UpdateFeatures(
 	ctx context.Context, updates []FeatureUpdate, validateOnly bool,
 ) error {
 	var reply *storedError
-	if err := c.do(ctx, &updateFeatures{updates, validateOnly}, &reply); err != nil {
+	if err := c.do(ctx, &updateFeatures{updates, validateOnly, c.opts.NodeID}, &reply); err != nil {
 		return err
 	}
 	return reply.err()
@@ -30,12 +31,13 @@ func (c *Controller) UpdateFeatures(
 type updateFeatures struct {
 	updates      []FeatureUpdate
 	validateOnly bool
+	self         int32 // the node that leads, for messages
 }
 
 func (c *updateFeatures) handle(img *metadata.Image) ([]metadata.Record, any) {
 	var records []metadata.Record
 	for i, u := range c.updates {
-		refused := checkFeature(img, u)
+		refused := checkFeature(img, u, c.self)
 		if slices.ContainsFunc(c.updates[:i], func(o FeatureUpdate) bool { return o.Name == u.Name }) {
 			refused = refuse(ErrInvalidRequest, "feature %q is in the request more than once", u.Name)
 		}
@@ -53,17 +55,27 @@ func (c *updateFeatures) handle(img *metadata.Image) ([]metadata.Record, any) {
 	return records, (*storedError)(nil)
 }
 
-func checkFeature(img *metadata.Image, u FeatureUpdate) *Error {
+// badFeature refuses all updates of a request because of one, in Kafka's words.
+func badFeature(u FeatureUpdate, format string, args ...any) *Error {
+	return refuse(ErrInvalidUpdateVersion, "The update failed for all features since the following "+
+		"feature had an error: Invalid update version %d for feature %s. %s", u.Level, u.Name,
+		fmt.Sprintf(format, args...))
+}
+
+func checkFeature(img *metadata.Image, u FeatureUpdate, self int32) *Error {
 	def, ok := metadata.LookupFeature(u.Name)
 	switch now := img.FeatureLevel(u.Name); {
+	case u.Level < 0:
+		return badFeature(u, "A feature version cannot be less than 0.")
 	case !ok:
-		return refuse(ErrInvalidUpdateVersion, "there is no feature %q", u.Name)
+		return badFeature(u,
+			"Local controller %d does not support this feature.", self)
 	case u.Level < def.Min || u.Level > def.Max:
-		return refuse(ErrInvalidUpdateVersion, "%s can be %d to %d, not %d", u.Name, def.Min, def.Max,
-			u.Level)
+		return badFeature(u, "Local controller %d only supports versions %d-%d", self, def.Min,
+			def.Max)
 	case u.Level < now && !u.Downgrade:
-		return refuse(ErrInvalidUpdateVersion, "%s is at %d; going down to %d must be asked for",
-			u.Name, now, u.Level)
+		return badFeature(u, "Can't downgrade the version of this feature without setting the "+
+			"upgrade type to either safe or unsafe downgrade.")
 	}
 	return nil
 }
@@ -82,7 +94,7 @@ type unregisterBroker struct{ id, self int32 }
 
 func (c *unregisterBroker) handle(img *metadata.Image) ([]metadata.Record, any) {
 	if _, ok := img.Broker(c.id); !ok {
-		return nil, storeError(refuse(ErrUnknownBroker, "%d", c.id))
+		return nil, storeError(refuse(ErrUnknownBroker, "Broker ID %d is not currently registered", c.id))
 	}
 	if c.id == c.self {
 		return nil, storeError(refuse(ErrInvalidRequest, "broker %d is alive", c.id))
@@ -99,7 +111,7 @@ type PartitionRef struct {
 func (r PartitionRef) find(img *metadata.Image) (*metadata.Topic, *metadata.Partition, *Error) {
 	t, ok := img.Topic(r.Topic)
 	if !ok || r.Partition < 0 || int(r.Partition) >= len(t.Partitions) {
-		return nil, nil, refuse(ErrUnknownTopic, "%q has no partition %d", r.Topic, r.Partition)
+		return nil, nil, refuse(ErrUnknownTopic, "topic %q has no partition %d", r.Topic, r.Partition)
 	}
 	return t, &t.Partitions[r.Partition], nil
 }
@@ -206,7 +218,7 @@ func checkMove(img *metadata.Image, m Reassignment) *Error {
 	case refused != nil:
 		return refused
 	case m.Replicas == nil:
-		return refuse(ErrNoReassignment, "%s-%d", m.Topic, m.Partition)
+		return refuse(ErrNoReassignment, "no reassignment of %s-%d is in progress", m.Topic, m.Partition)
 	}
 	if refused := checkReplicas(img, m.Replicas); refused != nil {
 		return refused

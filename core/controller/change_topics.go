@@ -22,12 +22,12 @@ func (r TopicRef) find(img *metadata.Image) (*metadata.Topic, *Error) {
 		if t, ok := img.Topic(r.Name); ok {
 			return t, nil
 		}
-		return nil, refuse(ErrUnknownTopic, "%q", r.Name)
+		return nil, refuse(ErrUnknownTopic, "This server does not host this topic-partition.")
 	}
 	if t, ok := img.TopicByID(r.ID); ok {
 		return t, nil
 	}
-	return nil, refuse(ErrUnknownTopicID, "%s", r.ID)
+	return nil, refuse(ErrUnknownTopicID, "there is no topic with the id %s", r.ID)
 }
 
 // DeleteTopics removes topics with their data, each on its own. Results are in the order of the
@@ -64,7 +64,7 @@ func (c *deleteTopics) handle(img *metadata.Image) ([]metadata.Record, any) {
 			refused = refuse(ErrInvalidRequest, "topic %q is in the request more than once", ref.Name)
 		case refused != nil:
 		case t.Internal:
-			refused = refuse(ErrInvalidTopicName, "%q is the cluster's own", t.Name)
+			refused = refuse(ErrInvalidTopicName, "topic %q is the cluster's own", t.Name)
 		case !enabled:
 			refused = refuse(ErrTopicDeletionDisabled, "delete.topic.enable is false")
 		default:
@@ -132,7 +132,7 @@ func planPartitions(
 ) ([]metadata.Record, *Error) {
 	t, refused := TopicRef{Name: n.Topic}.find(img)
 	if n.Topic == "" {
-		refused = refuse(ErrUnknownTopic, "the name is empty")
+		refused = refuse(ErrUnknownTopic, "the topic's name is empty")
 	}
 	if refused != nil {
 		return nil, refused
@@ -141,12 +141,12 @@ func planPartitions(
 	switch {
 	case t.Internal:
 		return nil, refuse(ErrInvalidPartitions,
-			"%q is the cluster's own; its number of partitions says where its keys are", t.Name)
+			"topic %q is the cluster's own; its number of partitions says where its keys are", t.Name)
 	case n.Count < old:
 		return nil, refuse(ErrInvalidPartitions,
-			"%q has %d, the number can only grow, not fall to %d", t.Name, old, n.Count)
+			"The topic %s currently has %d partition(s); %d would not be an increase.", t.Name, old, n.Count)
 	case n.Count == old:
-		return nil, refuse(ErrInvalidPartitions, "%q has %d already", t.Name, old)
+		return nil, refuse(ErrInvalidPartitions, "Topic already has %d partition(s).", old)
 	}
 	if refused := checkPartitions(n.Count-old, room); refused != nil {
 		return nil, refused
@@ -157,8 +157,7 @@ func planPartitions(
 	}
 	if n.Assignment == nil {
 		if factor > len(img.Brokers()) {
-			return nil, refuse(ErrInvalidReplicationFactor,
-				"%d is larger than the number of brokers, %d", factor, len(img.Brokers()))
+			return nil, tooFewBrokers(int16(factor), img)
 		}
 		replicas := placeReplicas(img, t.ID, int(old), int(n.Count-old), factor)
 		return partitionRecords(t.ID, old, replicas), nil

@@ -68,7 +68,7 @@ func (c *registerBroker) handle(img *metadata.Image) ([]metadata.Record, any) {
 	b := c.Broker
 	switch {
 	case b.ID < 0:
-		return nil, registerReply{storeError(refuse(ErrInvalidRequest, "broker id %d", b.ID))}
+		return nil, registerReply{storeError(refuse(ErrInvalidRequest, "%d is no id of a broker", b.ID))}
 	case b.Host == "" || b.Port < 1 || b.Port > 65535:
 		return nil, registerReply{storeError(refuse(ErrInvalidRequest,
 			"broker %d has no address clients can use: host %q, port %d", b.ID, b.Host, b.Port))}

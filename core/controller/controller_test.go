@@ -122,26 +122,29 @@ func TestCreateTopicRefusals(t *testing.T) {
 		kind  error
 		text  string
 	}{
-		{topic(""), controller.ErrInvalidTopicName, "invalid topic name: it is empty"},
-		{topic("."), controller.ErrInvalidTopicName, `invalid topic name: it cannot be "."`},
-		{topic("a b"), controller.ErrInvalidTopicName, "has a character other than"},
-		{topic("ä"), controller.ErrInvalidTopicName, "has a character other than"},
-		{topic(strings.Repeat("x", 250)), controller.ErrInvalidTopicName, "250 characters"},
+		{topic(""), controller.ErrInvalidTopicName, "the empty string is not allowed"},
+		{topic("."), controller.ErrInvalidTopicName, `Topic name is invalid: '.' is not allowed`},
+		{topic("a b"), controller.ErrInvalidTopicName, "contains one or more characters other than"},
+		{topic("ä"), controller.ErrInvalidTopicName, "contains one or more characters other than"},
+		{topic(strings.Repeat("x", 250)), controller.ErrInvalidTopicName,
+			"longer than the max allowed length 249"},
 		{topic("__cluster_metadata"), controller.ErrInvalidRequest, "metadata log"},
-		{topic("there"), controller.ErrTopicExists, `topic already exists: "there"`},
-		{topic("a_b"), controller.ErrInvalidTopicName, `"a_b" differs from the topic "a.b" only`},
-		{c{Name: "n", Partitions: 0, ReplicationFactor: 1}, controller.ErrInvalidPartitions, "0"},
-		{c{Name: "n", Partitions: -2, ReplicationFactor: 1}, controller.ErrInvalidPartitions, "-2"},
+		{topic("there"), controller.ErrTopicExists, `Topic 'there' already exists.`},
+		{topic("a_b"), controller.ErrInvalidTopicName, `Topic 'a_b' collides with existing topic: a.b`},
+		{c{Name: "n", Partitions: 0, ReplicationFactor: 1}, controller.ErrInvalidPartitions,
+			"non-positive"},
+		{c{Name: "n", Partitions: -2, ReplicationFactor: 1}, controller.ErrInvalidPartitions,
+			"non-positive"},
 		{c{Name: "n", Partitions: 1 << 30, ReplicationFactor: 1},
 			controller.ErrPolicyViolation, "a request can make 10000 at most"},
 		{c{Name: "n", Partitions: 1, ReplicationFactor: 0},
 			controller.ErrInvalidReplicationFactor, "0"},
 		{c{Name: "n", Partitions: 1, ReplicationFactor: 2},
 			controller.ErrInvalidReplicationFactor,
-			"invalid replication factor: 2 is larger than the number of brokers, 1"},
+			"Unable to replicate the partition 2 time(s): The target replication factor of 2 cannot"},
 		{c{Name: "n", Partitions: 1, ReplicationFactor: -1,
 			Configs: map[string]string{"retention.msec": "1"}},
-			controller.ErrInvalidConfig, "invalid config: retention.msec: no such topic config"},
+			controller.ErrInvalidConfig, "Unknown topic config name: retention.msec"},
 		{c{Name: "n", Partitions: 1, ReplicationFactor: -1,
 			Configs: map[string]string{"cleanup.policy": "x"}}, controller.ErrInvalidConfig, ""},
 		{c{Name: "n", Partitions: 1, ReplicationFactor: -1,
@@ -313,7 +316,7 @@ func TestCreatePartitions(t *testing.T) {
 	require.NoError(t, add(controller.NewPartitions{Topic: "a", Count: 3}, false))
 	require.Equal(t, 3, count())
 	err := add(controller.NewPartitions{Topic: "a", Count: 3}, false)
-	require.EqualError(t, err, `invalid number of partitions: "a" has 3 already`)
+	require.EqualError(t, err, "Topic already has 3 partition(s).")
 	err = add(controller.NewPartitions{Topic: "a", Count: 2}, false)
 	require.ErrorIs(t, err, controller.ErrInvalidPartitions)
 	err = add(controller.NewPartitions{Topic: "no", Count: 2}, false)

@@ -192,18 +192,17 @@ func partitionRecords(id uuid.UUID, first int32, replicas [][]int32) []metadata.
 
 func checkNewName(img *metadata.Image, name string) *Error {
 	if err := metadata.ValidateTopicName(name); err != nil {
-		return &Error{Kind: ErrInvalidTopicName, Reason: reasonOf(err, ErrInvalidTopicName)}
+		return refuse(ErrInvalidTopicName, "%v", err)
 	}
 	if name == raft.LogPartition.Topic {
 		return refuse(ErrInvalidRequest, "%q is kept for the metadata log", name)
 	}
 	if _, exists := img.Topic(name); exists {
-		return refuse(ErrTopicExists, "%q", name)
+		return refuse(ErrTopicExists, "Topic '%s' already exists.", name)
 	}
 	if other, collides := img.CollidingTopic(name); collides {
-		return refuse(ErrInvalidTopicName,
-			"%q differs from the topic %q only in '.' and '_', which metric names cannot tell apart",
-			name, other)
+		// Kafka's metric names have '_' in the place of both '.' and '_'.
+		return refuse(ErrInvalidTopicName, "Topic '%s' collides with existing topic: %s", name, other)
 	}
 	return nil
 }
@@ -239,22 +238,29 @@ func planReplicas(
 func checkPartitions(n, room int32) *Error {
 	switch {
 	case n < 1:
-		return refuse(ErrInvalidPartitions, "%d, it must be at least 1, or -1 for the default", n)
+		return refuse(ErrInvalidPartitions,
+			"Number of partitions was set to an invalid non-positive value.")
 	case n > room:
-		return refuse(ErrPolicyViolation, "%d partitions, a request can make %d at most", n,
+		return refuse(ErrPolicyViolation, "%d partitions are too many, a request can make %d at most", n,
 			maxNewPartitions)
 	}
 	return nil
+}
+
+// tooFewBrokers says that there are not enough for so many replicas.
+func tooFewBrokers(factor int16, img *metadata.Image) *Error {
+	return refuse(ErrInvalidReplicationFactor, "Unable to replicate the partition %d time(s): The "+
+		"target replication factor of %d cannot be reached because only %d broker(s) are registered "+
+		"or some brokers have all their log directories cordoned.", factor, factor, len(img.Brokers()))
 }
 
 func checkReplication(factor int16, img *metadata.Image) *Error {
 	switch brokers := len(img.Brokers()); {
 	case factor < 1:
 		return refuse(ErrInvalidReplicationFactor,
-			"%d, it must be at least 1, or -1 for the default", factor)
+			"Replication factor must be larger than 0, or -1 to use the default value.")
 	case int(factor) > brokers:
-		return refuse(ErrInvalidReplicationFactor,
-			"%d is larger than the number of brokers, %d", factor, brokers)
+		return tooFewBrokers(factor, img)
 	}
 	return nil
 }
@@ -264,7 +270,7 @@ func assignedReplicas(
 	img *metadata.Image, assignment map[int32][]int32, room int32,
 ) ([][]int32, *Error) {
 	if len(assignment) == 0 {
-		return nil, refuse(ErrInvalidAssignment, "it has no partitions")
+		return nil, refuse(ErrInvalidAssignment, "the assignment has no partitions")
 	}
 	partitions := int32(min(len(assignment), maxNewPartitions+1))
 	if refused := checkPartitions(partitions, room); refused != nil {
@@ -375,18 +381,5 @@ func configError(err error) *Error {
 	if errors.Is(err, metadata.ErrReadOnlyConfig) {
 		return refuse(ErrInvalidRequest, "%v", err)
 	}
-	var ce *metadata.ConfigError
-	if errors.As(err, &ce) {
-		return refuse(ErrInvalidConfig, "%s: %s", ce.Name, ce.Reason)
-	}
 	return refuse(ErrInvalidConfig, "%v", err)
-}
-
-// reasonOf returns the text of an error without that of its kind in front.
-func reasonOf(err, kind error) string {
-	text, prefix := err.Error(), kind.Error()+": "
-	if len(text) > len(prefix) && text[:len(prefix)] == prefix {
-		return text[len(prefix):]
-	}
-	return text
 }

@@ -46,20 +46,21 @@ var (
 // Error is why a command, or one part of it, was refused.
 type Error struct {
 	Kind   error  // one of the sentinels above
-	Reason string // for users
+	Reason string // for users: a whole sentence, in Kafka's words where it has some
 }
 
-// Error returns kind and reason.
+// Error returns the reason.
 func (e *Error) Error() string {
 	if e.Reason == "" {
 		return e.Kind.Error()
 	}
-	return e.Kind.Error() + ": " + e.Reason
+	return e.Reason
 }
 
 // Unwrap gives Kind to errors.Is.
 func (e *Error) Unwrap() error { return e.Kind }
 
+// refuse makes an *Error. People search for the texts of Kafka: they are kept to the letter.
 func refuse(kind error, format string, args ...any) *Error {
 	return &Error{Kind: kind, Reason: fmt.Sprintf(format, args...)}
 }

@@ -78,76 +78,81 @@ func (d *ConfigDef) Normalize(value string) string {
 
 // Validate checks a value's form and range. The error is a *ConfigError.
 func (d *ConfigDef) Validate(value string) error {
-	reason := d.fault(d.Normalize(value))
-	if reason == "" {
-		return nil
+	if at, reason := d.fault(d.Normalize(value)); reason != "" {
+		return &ConfigError{Name: d.Name, Reason: fmt.Sprintf(
+			"Invalid value %s for configuration %s: %s", at, d.Name, reason)}
 	}
-	return &ConfigError{Name: d.Name, Reason: reason}
+	return nil
 }
 
-// fault returns what is wrong with a normalized value, or "".
-func (d *ConfigDef) fault(value string) string {
-	var reason string
+// fault returns what is wrong with a normalized value, or "", and the part of it where that is.
+func (d *ConfigDef) fault(value string) (at, reason string) {
+	at = value
 	switch d.Type {
 	case Boolean:
 		if value != "true" && value != "false" {
-			reason = fmt.Sprintf("%q is not true or false", value)
+			reason = "Expected value to be either true or false"
 		}
 	case Int, Short, Long, Double:
-		reason = d.checkNumber(value)
+		at, reason = d.checkNumber(value)
 	case List:
-		reason = d.checkElements(value)
+		at, reason = d.checkElements(value)
 	default:
 		if d.Enum != nil && !slices.Contains(d.Enum, value) {
-			reason = fmt.Sprintf("%q is not one of %s", value, strings.Join(d.Enum, ", "))
+			reason = "String must be one of: " + strings.Join(d.Enum, ", ")
 		}
 	}
 	if reason == "" && d.Check != nil {
 		reason = d.Check(value)
 	}
-	return reason
+	return at, reason
 }
 
 // checkElements returns what is wrong with a list, or "". The empty list is none of its elements'
 // fault.
-func (d *ConfigDef) checkElements(value string) string {
+func (d *ConfigDef) checkElements(value string) (at, reason string) {
 	if value == "" {
-		return ""
+		return value, ""
 	}
 	for element := range strings.SplitSeq(value, ",") {
 		switch {
 		case element == "":
-			return "a list has no empty elements"
+			return value, "a list has no empty elements"
 		case d.Enum != nil && !slices.Contains(d.Enum, element):
-			return fmt.Sprintf("%q is not one of %s", element, strings.Join(d.Enum, ", "))
+			return element, "String must be one of: " + strings.Join(d.Enum, ", ")
 		}
 	}
-	return ""
+	return value, ""
 }
 
-// checkNumber returns what is wrong with a number, or "".
-func (d *ConfigDef) checkNumber(value string) string {
+// numberTypes are the names that Kafka has for the types of numbers.
+var numberTypes = map[ConfigType]string{Short: "SHORT", Int: "INT", Long: "LONG", Double: "DOUBLE"}
+
+// checkNumber returns what is wrong with a number, or "", and the number as Kafka prints it.
+func (d *ConfigDef) checkNumber(value string) (at, reason string) {
 	var number float64
 	if d.Type == Double {
 		n, err := strconv.ParseFloat(value, 64)
 		if err != nil || math.IsNaN(n) {
-			return fmt.Sprintf("%q is not a number", value)
+			return value, "Not a number of type " + numberTypes[d.Type]
 		}
-		number = n
+		if number = n; n == math.Trunc(n) && math.Abs(n) < 1e7 {
+			value = strconv.FormatFloat(n, 'f', 1, 64)
+		}
 	} else {
 		bits := map[ConfigType]int{Short: 16, Int: 32, Long: 64}[d.Type]
 		n, err := strconv.ParseInt(value, 10, bits)
 		if err != nil {
-			return fmt.Sprintf("%q is not a whole number of %d bits", value, bits)
+			return value, "Not a number of type " + numberTypes[d.Type]
 		}
 		number = float64(n)
 	}
 	switch {
 	case d.Min == 0 && d.Max == 0:
 	case number < d.Min:
-		return fmt.Sprintf("%s is less than %v", value, strconv.FormatFloat(d.Min, 'f', -1, 64))
+		return value, "Value must be at least " + strconv.FormatFloat(d.Min, 'f', -1, 64)
 	case number > d.Max:
-		return fmt.Sprintf("%s is more than %v", value, strconv.FormatFloat(d.Max, 'f', -1, 64))
+		return value, "Value must be no more than " + strconv.FormatFloat(d.Max, 'f', -1, 64)
 	}
-	return ""
+	return value, ""
 }

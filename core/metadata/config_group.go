@@ -98,7 +98,7 @@ func (i *Image) ValidateResourceConfigs(kind ResourceKind, configs map[string]st
 	for _, name := range sortedKeys(configs) {
 		def, ok := LookupResourceConfig(kind, name)
 		if !ok {
-			return &ConfigError{Name: name, Reason: "no such config of this kind of resource"}
+			return &ConfigError{Name: name, Reason: "Unknown config name: " + name}
 		}
 		if err := def.Validate(configs[name]); err != nil {
 			return err
@@ -109,8 +109,8 @@ func (i *Image) ValidateResourceConfigs(kind ResourceKind, configs map[string]st
 		}
 		least, most := i.BrokerConfigInt(bounds[0], 0), i.BrokerConfigInt(bounds[1], topIntValue)
 		if n := number(configs[name]); n < least || n > most {
-			return &ConfigError{Name: name, Reason: fmt.Sprintf("%d is not between %s=%d and %s=%d",
-				n, bounds[0], least, bounds[1], most)}
+			return &ConfigError{Name: name, Reason: fmt.Sprintf("%s %d is not between %s=%d and %s=%d",
+				name, n, bounds[0], least, bounds[1], most)}
 		}
 	}
 	session, heartbeat := "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
@@ -123,7 +123,7 @@ func (i *Image) ValidateResourceConfigs(kind ResourceKind, configs map[string]st
 	}
 	if value(session) <= value(heartbeat) {
 		return &ConfigError{Name: heartbeat,
-			Reason: fmt.Sprintf("it must be less than %s", session)}
+			Reason: fmt.Sprintf("%s must be less than %s", heartbeat, session)}
 	}
 	return nil
 }

@@ -76,22 +76,34 @@ func TestValidateTopicConfig(t *testing.T) {
 		require.NoError(t, metadata.ValidateTopicConfig(c[0], c[1]), c)
 	}
 	bad := [][3]string{
-		{"cleanup.policy", "compct", `config cleanup.policy: "compct" is not one of delete, compact`},
-		{"cleanup.policy", "compact,", `config cleanup.policy: a list has no empty elements`},
-		{"retention.ms", "-2", "config retention.ms: -2 is less than -1"},
-		{"retention.ms", "1d", `config retention.ms: "1d" is not a whole number of 64 bits`},
-		{"segment.bytes", "1000", "config segment.bytes: 1000 is less than 1048576"},
+		{"cleanup.policy", "compct",
+			"Invalid value compct for configuration cleanup.policy: String must be one of: compact, delete"},
+		{"cleanup.policy", "compact,",
+			"Invalid value compact, for configuration cleanup.policy: a list has no empty elements"},
+		{"retention.ms", "-2",
+			"Invalid value -2 for configuration retention.ms: Value must be at least -1"},
+		{"retention.ms", "1d",
+			"Invalid value 1d for configuration retention.ms: Not a number of type LONG"},
+		{"segment.bytes", "1000",
+			"Invalid value 1000 for configuration segment.bytes: Value must be at least 1048576"},
 		{"segment.bytes", "2147483648",
-			`config segment.bytes: "2147483648" is not a whole number of 32 bits`},
-		{"preallocate", "yes", `config preallocate: "yes" is not true or false`},
-		{"min.cleanable.dirty.ratio", "1.5", "config min.cleanable.dirty.ratio: 1.5 is more than 1"},
-		{"min.cleanable.dirty.ratio", "NaN", `config min.cleanable.dirty.ratio: "NaN" is not a number`},
-		{"min.insync.replicas", "0", "config min.insync.replicas: 0 is less than 1"},
-		{"flush", "never", `config flush: "never" is not one of always, group, os`},
-		{"retention", "1", "config retention: no such topic config"},
+			"Invalid value 2147483648 for configuration segment.bytes: Not a number of type INT"},
+		{"preallocate", "yes",
+			"Invalid value yes for configuration preallocate: Expected value to be either true or false"},
+		{"min.cleanable.dirty.ratio", "1.5",
+			"Invalid value 1.5 for configuration min.cleanable.dirty.ratio: Value must be no more than 1"},
+		{"min.cleanable.dirty.ratio", "NaN",
+			"Invalid value NaN for configuration min.cleanable.dirty.ratio: Not a number of type DOUBLE"},
+		{"min.insync.replicas", "0",
+			"Invalid value 0 for configuration min.insync.replicas: Value must be at least 1"},
+		{"flush", "never",
+			"Invalid value never for configuration flush: String must be one of: always, group, os"},
+		{"retention", "1",
+			"Unknown topic config name: retention"},
 		{"remote.storage.enable", "true",
-			"config remote.storage.enable: only false is supported"},
-		{"compression.gzip.level", "0", "config compression.gzip.level: 0 is no level"},
+			"Invalid value true for configuration remote.storage.enable: only false is supported"},
+		{"compression.gzip.level", "0",
+			"Invalid value 0 for configuration compression.gzip.level: 0 is no level"},
 	}
 	for _, c := range bad {
 		err := metadata.ValidateTopicConfig(c[0], c[1])
@@ -100,7 +112,7 @@ func TestValidateTopicConfig(t *testing.T) {
 	}
 	require.EqualError(t, metadata.ValidateTopicConfigs(map[string]string{
 		"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "9"}),
-		"config min.compaction.lag.ms: 10 is more than max.compaction.lag.ms 9")
+		"min.compaction.lag.ms 10 is more than max.compaction.lag.ms 9")
 }
 
 func TestValidateBrokerConfig(t *testing.T) {

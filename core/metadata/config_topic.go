@@ -69,12 +69,12 @@ func throttledReplicas(value string) string {
 // topicConfigs are the settings of Kafka 4.3's LogConfig, and flush.
 var topicConfigs = sorted([]*ConfigDef{
 	{Name: "cleanup.policy", Type: List, Default: cleanupDelete,
-		Enum:           []string{cleanupDelete, cleanupCompact},
+		Enum:           []string{cleanupCompact, cleanupDelete},
 		BrokerSynonyms: []string{"log.cleanup.policy"},
 		Doc: "What happens to old data: delete, compact (keep the last value of a key), both, or " +
 			"nothing where it is empty."},
 	{Name: "compression.type", Type: String, Default: "producer",
-		Enum:           []string{"uncompressed", "gzip", "snappy", "lz4", "zstd", "producer"},
+		Enum:           []string{"uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"},
 		BrokerSynonyms: []string{"compression.type"},
 		Doc:            "Codec batches are stored with; producer keeps the one they arrived in."},
 	{Name: "compression.gzip.level", Type: Int, Default: "-1", Min: -1, Max: 9, Check: notZero,

@@ -40,7 +40,7 @@ func sorted(defs []*ConfigDef) []*ConfigDef {
 func ValidateTopicConfig(name, value string) error {
 	def, ok := LookupTopicConfig(name)
 	if !ok {
-		return &ConfigError{Name: name, Reason: "no such topic config"}
+		return &ConfigError{Name: name, Reason: "Unknown topic config name: " + name}
 	}
 	return def.Validate(value)
 }
@@ -56,7 +56,8 @@ func ValidateTopicConfigs(configs map[string]string) error {
 	least, most := configs["min.compaction.lag.ms"], configs["max.compaction.lag.ms"]
 	if least != "" && most != "" && number(least) > number(most) {
 		return &ConfigError{Name: "min.compaction.lag.ms",
-			Reason: fmt.Sprintf("%s is more than max.compaction.lag.ms %s", least, most)}
+			Reason: fmt.Sprintf(
+				"min.compaction.lag.ms %s is more than max.compaction.lag.ms %s", least, most)}
 	}
 	return nil
 }
@@ -67,9 +68,9 @@ func ValidateBrokerConfig(name, value string) error {
 	def, ok := LookupBrokerConfig(name)
 	switch {
 	case !ok:
-		return &ConfigError{Name: name, Reason: "no such broker config"}
+		return &ConfigError{Name: name, Reason: "Unknown broker config name: " + name}
 	case def.ReadOnly:
-		return fmt.Errorf("%w: %s", ErrReadOnlyConfig, name)
+		return fmt.Errorf("%w: [%s]", ErrReadOnlyConfig, name)
 	}
 	return def.Validate(value)
 }
@@ -79,7 +80,7 @@ func ValidateStaticConfigs(configs map[string]string) error {
 	for _, name := range sortedKeys(configs) {
 		def, ok := LookupBrokerConfig(name)
 		if !ok {
-			return &ConfigError{Name: name, Reason: "no such broker config"}
+			return &ConfigError{Name: name, Reason: "Unknown broker config name: " + name}
 		}
 		if err := def.Validate(configs[name]); err != nil {
 			return err

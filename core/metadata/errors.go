@@ -1,11 +1,9 @@
 package metadata
 
-import (
-	"errors"
-	"fmt"
-)
+import "errors"
 
-// Errors of records and names.
+// Errors of records and names. Those that begin with a capital are how Kafka says it: people search
+// for these texts.
 var (
 	// ErrUnknownRecord says that a record's type or version is not known, so that this build is
 	// older than what wrote it.
@@ -13,9 +11,10 @@ var (
 	// ErrBadRecord says that a record cannot be applied: it is malformed or names what is not there.
 	ErrBadRecord = errors.New("bad metadata record")
 	// ErrInvalidTopicName says that a topic name breaks the rules of ValidateTopicName.
-	ErrInvalidTopicName = errors.New("invalid topic name")
+	ErrInvalidTopicName = errors.New("Topic name is invalid")
 	// ErrReadOnlyConfig says that a broker setting cannot be changed while the broker runs.
-	ErrReadOnlyConfig = errors.New("the config cannot be changed while the broker runs")
+	//lint:ignore ST1005 Kafka writes it so
+	ErrReadOnlyConfig = errors.New("Cannot update these configs dynamically")
 	// ErrInvalidConfig is what every *ConfigError is.
 	ErrInvalidConfig = errors.New("invalid config")
 )
@@ -23,11 +22,11 @@ var (
 // ConfigError says what is wrong with one setting.
 type ConfigError struct {
 	Name   string // the setting
-	Reason string
+	Reason string // a whole sentence that names it, in Kafka's words where it has some
 }
 
-// Error names the setting and the reason.
-func (e *ConfigError) Error() string { return fmt.Sprintf("config %s: %s", e.Name, e.Reason) }
+// Error returns the reason.
+func (e *ConfigError) Error() string { return e.Reason }
 
 // Is makes errors.Is(err, ErrInvalidConfig) true.
 func (e *ConfigError) Is(target error) bool { return target == ErrInvalidConfig }

@@ -24,17 +24,17 @@ func IsInternalTopic(name string) bool {
 func ValidateTopicName(name string) error {
 	switch {
 	case name == "":
-		return fmt.Errorf("%w: it is empty", ErrInvalidTopicName)
+		return fmt.Errorf("%w: the empty string is not allowed", ErrInvalidTopicName)
 	case name == "." || name == "..":
-		return fmt.Errorf("%w: it cannot be %q", ErrInvalidTopicName, name)
+		return fmt.Errorf("%w: '%s' is not allowed", ErrInvalidTopicName, name)
 	case len(name) > maxTopicName:
-		return fmt.Errorf("%w: it has %d characters, more than %d",
-			ErrInvalidTopicName, len(name), maxTopicName)
+		return fmt.Errorf("%w: the length of '%s' is longer than the max allowed length %d",
+			ErrInvalidTopicName, name, maxTopicName)
 	}
 	for i := range len(name) {
 		if !topicNameByte(name[i]) {
-			return fmt.Errorf("%w: %q has a character other than a-z, A-Z, 0-9, '.', '_' and '-'",
-				ErrInvalidTopicName, name)
+			return fmt.Errorf("%w: '%s' contains one or more characters other than ASCII "+
+				"alphanumerics, '.', '_' and '-'", ErrInvalidTopicName, name)
 		}
 	}
 	return nil

@@ -57,7 +57,8 @@ func (s *Server) configValues(
 		case metadata.ValidateTopicName(name) != nil:
 			return nil, kerr.InvalidTopicException.Code, metadata.ValidateTopicName(name).Error()
 		}
-		return nil, kerr.UnknownTopicOrPartition.Code, "no such topic"
+		return nil, kerr.UnknownTopicOrPartition.Code,
+			fmt.Sprintf("The topic '%s' does not exist.", name)
 	case kmsg.ConfigResourceTypeBroker:
 		if name == "" {
 			return image.BrokerConfigs(metadata.ClusterDefault), 0, ""

@@ -25,8 +25,10 @@ func (s *Server) updateFeatures(ctx context.Context, r *request) (kmsg.Response,
 	for i := range req.FeatureUpdates {
 		u := &req.FeatureUpdates[i]
 		if r.version >= 1 && (u.UpgradeType < 1 || u.UpgradeType > 3) {
-			refused = fmt.Errorf("%w: there is no upgrade type %d", controller.ErrInvalidUpdateVersion,
-				u.UpgradeType)
+			refused = &controller.Error{Kind: controller.ErrInvalidUpdateVersion, Reason: fmt.Sprintf(
+				"The update failed for all features since the following feature had an error: Invalid "+
+					"update version %d for feature %s. The controller does not support the given "+
+					"upgrade type.", u.MaxVersionLevel, u.Feature)}
 		}
 		updates = append(updates, controller.FeatureUpdate{
 			Name: u.Feature, Level: metadata.FeatureLevel(u.MaxVersionLevel),

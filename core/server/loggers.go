@@ -105,10 +105,11 @@ func (s *Server) checkLogger(
 	case c.Op == kmsg.IncrementalAlterConfigOpSet && c.Value == nil:
 		return fmt.Errorf("%w: logger %q gets no level", controller.ErrInvalidRequest, c.Name)
 	case !known:
-		return &metadata.ConfigError{Name: c.Name, Reason: "there is no such logger"}
+		return &metadata.ConfigError{Name: c.Name, Reason: "there is no logger " + c.Name}
 	case c.Op == kmsg.IncrementalAlterConfigOpSet && !slices.Contains(logLevels, *c.Value):
-		return &metadata.ConfigError{Name: c.Name, Reason: fmt.Sprintf("%q is not one of %s",
-			*c.Value, strings.Join(logLevels, ", "))}
+		return &metadata.ConfigError{Name: c.Name, Reason: fmt.Sprintf(
+			"Invalid value %s for configuration %s: String must be one of: %s", *c.Value, c.Name,
+			strings.Join(logLevels, ", "))}
 	case c.Op == kmsg.IncrementalAlterConfigOpDelete && c.Name == rootLogger:
 		return fmt.Errorf("%w: root must have a level", controller.ErrInvalidRequest)
 	}
