@@ -5,8 +5,8 @@ import (
 	"unicode/utf16"
 )
 
-// PartitionFor is the partition, and so the shard, that a name belongs to: as in Kafka, the absolute
-// value of Java's String.hashCode, modulo partitions.
+// PartitionFor is the partition, and so the shard, that a name belongs to: as in Kafka, the
+// absolute value of Java's String.hashCode, modulo partitions.
 func PartitionFor(name string, partitions int32) int32 {
 	var h int32
 	for _, unit := range utf16.Encode([]rune(name)) {
