@@ -17,10 +17,9 @@ func TestBrokerConfigsReachTheirParts(t *testing.T) {
 		image := metadata.NewImage(1, config)
 		b := &Broker{opts: Options{Config: config}}
 		s := settings{image}
-		return []any{groupSettings(image), cleanerSettings(image), transactionOptions(image), s.dir(),
-			s.limits(server.Limits{}), s.connections(), b.recoveryThreads(),
-			millis(image, "offsets.retention.check.interval.ms"),
-			millis(image, "offsets.commit.timeout.ms")}
+		return []any{s.groups(), s.cleaner(), s.transactions(), s.dir(), s.limits(server.Limits{}),
+			s.connections(), b.recoveryThreads(),
+			s.millis("offsets.retention.check.interval.ms"), s.millis("offsets.commit.timeout.ms")}
 	}
 	before := told(nil)
 	for name, value := range map[string]string{
@@ -78,7 +77,7 @@ func TestGroupConfigsStayWithinTheBrokersBounds(t *testing.T) {
 			value := "6000"
 			require.NoError(t, d.Apply(&metadata.ResourceConfigRecord{Kind: metadata.ResourceGroup,
 				Name: "g", Key: "consumer." + name, Value: &value}))
-			got := oneGroup(d.Peek(), "g")
+			got := settings{d.Peek()}.group("g")
 			of := map[string]time.Duration{"session.timeout.ms": got.SessionTimeout,
 				"heartbeat.interval.ms": got.HeartbeatInterval, "assignment.interval.ms": got.AssignmentInterval}
 			require.Equal(t, want, of[name].Milliseconds(), "%s %s", bound, name)

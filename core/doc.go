@@ -1,11 +1,17 @@
-// Package core wires the broker: one Open call starts the log, the controller, the group
-// coordinator, the Kafka listener and the HTTP endpoints of one node.
+// Package core wires the broker: one Open call starts the log, the controller, the coordinators of
+// groups and transactions, the Kafka listener and the HTTP endpoints of one node. Check looks at the
+// files of a broker that is stopped.
 //
 // # Path
 //
 //	Open -> storage.OpenDir (process lock, recovery) -> raft and controller (metadata replay) ->
-//	register this broker -> replica.Manager and group.Coordinator follow the metadata ->
+//	register this broker -> replica.Manager, group.Coordinator, txn.Coordinator and
+//	compact.Cleaner follow the metadata (follower.go, settings.go) ->
 //	server.Server on the listener and on an in-memory pipe -> HTTP endpoints
+//
+// What one package needs of another that it must not import goes through here: the log of the
+// coordinators (internal_log.go), the markers of transactions (markers.go), the topics that consumer
+// groups see (groups.go), the levels of loggers (loglevels.go).
 //
 // # Invariants
 //
@@ -14,13 +20,15 @@
 //
 // # Goroutines
 //
-// Open starts one for each of: the data directory, the directory of the metadata log, the listener,
-// the pipe, the HTTP server, the watch for the controller's end, and the deletion of a gone topic's
-// offsets (follower.go). Close joins them. Images are followed on the controller's publisher.
+// Open starts one for each of: the data directory, the directory of the metadata log, compaction,
+// the listener, the pipe, the HTTP server, the watch for the controller's end, and the deletion of a
+// gone topic's offsets (follower.go). Close joins them. Images are followed on the controller's
+// publisher.
 //
 // # Locks
 //
 // Broker.mu guards why the broker failed and whether it drains; nothing is called while it is held.
+// Broker.configuring is held while the parts are given new settings. logLevels.mu guards levels.
 //
 // # Files
 //

@@ -10,8 +10,9 @@ import (
 	"github.com/millstream-io/millstream/core/txn"
 )
 
-// follower applies each new metadata image to the replicas and the groups. The controller calls it
-// before it answers, which is why a created topic is served as soon as its creator knows of it.
+// follower applies each new metadata image to the replicas, both coordinators and whatever has
+// settings. The controller calls it before it answers, which is why a created topic is served as
+// soon as its creator knows of it.
 type follower struct {
 	b      *Broker
 	cancel func()
@@ -52,7 +53,6 @@ func (f *follower) apply(image *metadata.Image) {
 		f.b.log.Error("cannot apply the metadata to all partitions", "error", complaint)
 	}
 	f.complaint = complaint
-	f.b.cleaner.Configure(cleanerSettings(image))
 	f.b.latest.Store(image)
 	f.b.applySettings()
 	f.b.groups.UpdateLeadership(f.leadership(image, group.TopicName))

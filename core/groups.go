@@ -14,23 +14,18 @@ import (
 
 // openGroups makes the group coordinator.
 func (b *Broker) openGroups() error {
-	image := b.controller.Image()
+	s := settings{b.controller.Image()}
 	var err error
 	b.groups, err = group.New(group.Options{
 		Log:                    &internalLog{b.replicas, group.TopicName},
 		Logger:                 b.levels.logger(loggerGroup),
 		Now:                    b.opts.Now,
-		Settings:               groupSettings(image),
+		Settings:               s.groups(),
 		Topics:                 func() group.Topics { return groupTopics{b.controller.Image()} },
-		RetentionCheckInterval: millis(image, "offsets.retention.check.interval.ms"),
-		CommitTimeout:          millis(image, "offsets.commit.timeout.ms"),
+		RetentionCheckInterval: s.millis("offsets.retention.check.interval.ms"),
+		CommitTimeout:          s.millis("offsets.commit.timeout.ms"),
 	})
 	return err
-}
-
-// millis is a setting in milliseconds.
-func millis(image *metadata.Image, name string) time.Duration {
-	return time.Duration(image.BrokerConfigInt(name, 0)) * time.Millisecond
 }
 
 // orNever turns a time of 0 into the negative one that group.Settings take for none.
@@ -41,45 +36,45 @@ func orNever(d time.Duration) time.Duration {
 	return d
 }
 
-// groupSettings are the settings of groups that an image has.
-func groupSettings(image *metadata.Image) group.Settings {
-	number := func(name string) int { return int(image.BrokerConfigInt(name, 0)) }
-	s := group.Settings{
-		MinSessionTimeout:      millis(image, "group.min.session.timeout.ms"),
-		MaxSessionTimeout:      millis(image, "group.max.session.timeout.ms"),
-		InitialRebalanceDelay:  orNever(millis(image, "group.initial.rebalance.delay.ms")),
-		MaxSize:                number("group.max.size"),
-		OffsetMetadataMaxBytes: number("offset.metadata.max.bytes"),
-		OffsetsRetention:       time.Duration(number("offsets.retention.minutes")) * time.Minute,
+// groups returns the settings of groups.
+func (s settings) groups() group.Settings {
+	g := group.Settings{
+		MinSessionTimeout:      s.millis("group.min.session.timeout.ms"),
+		MaxSessionTimeout:      s.millis("group.max.session.timeout.ms"),
+		InitialRebalanceDelay:  orNever(s.millis("group.initial.rebalance.delay.ms")),
+		MaxSize:                s.number("group.max.size"),
+		OffsetMetadataMaxBytes: s.number("offset.metadata.max.bytes"),
+		OffsetsRetention:       time.Duration(s.number("offsets.retention.minutes")) * time.Minute,
 		Consumer: group.ConsumerSettings{
-			SessionTimeout:       millis(image, "group.consumer.session.timeout.ms"),
-			HeartbeatInterval:    millis(image, "group.consumer.heartbeat.interval.ms"),
-			AssignmentInterval:   assignmentInterval(image),
-			RegexRefreshInterval: millis(image, "group.consumer.regex.refresh.interval.ms"),
-			MaxSize:              number("group.consumer.max.size"),
+			SessionTimeout:       s.millis("group.consumer.session.timeout.ms"),
+			HeartbeatInterval:    s.millis("group.consumer.heartbeat.interval.ms"),
+			AssignmentInterval:   orNever(s.millis("group.consumer.assignment.interval.ms")),
+			RegexRefreshInterval: s.millis("group.consumer.regex.refresh.interval.ms"),
+			MaxSize:              s.number("group.consumer.max.size"),
 			MigrationPolicy: strings.ToLower(
-				image.BrokerConfigValue("group.consumer.migration.policy")),
+				s.image.BrokerConfigValue("group.consumer.migration.policy")),
 		},
 	}
-	s.Groups = make(map[string]group.GroupSettings)
-	for _, id := range image.ConfiguredResources(metadata.ResourceGroup) {
-		s.Groups[id] = oneGroup(image, id)
+	g.Groups = make(map[string]group.GroupSettings)
+	for _, id := range s.image.ConfiguredResources(metadata.ResourceGroup) {
+		g.Groups[id] = s.group(id)
 	}
-	for _, name := range strings.Split(image.BrokerConfigValue("group.consumer.assignors"), ",") {
+	assignors := s.image.BrokerConfigValue("group.consumer.assignors")
+	for name := range strings.SplitSeq(assignors, ",") {
 		if name = strings.TrimSpace(name); name != "" {
-			s.Consumer.Assignors = append(s.Consumer.Assignors, name)
+			g.Consumer.Assignors = append(g.Consumer.Assignors, name)
 		}
 	}
-	return s
+	return g
 }
 
-// oneGroup are the dynamic configs of a group, within the bounds of the broker, which may have
+// group returns the dynamic configs of one group, within the bounds of the broker, which may have
 // changed since they were set.
-func oneGroup(image *metadata.Image, id string) group.GroupSettings {
+func (s settings) group(id string) group.GroupSettings {
 	own := func(name string) time.Duration {
-		ms := image.GroupConfigInt(id, "consumer."+name, 0)
-		least := image.BrokerConfigInt("group.consumer.min."+name, 0)
-		most := image.BrokerConfigInt("group.consumer.max."+name, math.MaxInt32)
+		ms := s.image.GroupConfigInt(id, "consumer."+name, 0)
+		least := s.image.BrokerConfigInt("group.consumer.min."+name, 0)
+		most := s.image.BrokerConfigInt("group.consumer.max."+name, math.MaxInt32)
 		return time.Duration(min(max(ms, least), most)) * time.Millisecond
 	}
 	return group.GroupSettings{
@@ -87,12 +82,6 @@ func oneGroup(image *metadata.Image, id string) group.GroupSettings {
 		HeartbeatInterval:  own("heartbeat.interval.ms"),
 		AssignmentInterval: orNever(own("assignment.interval.ms")),
 	}
-}
-
-// assignmentInterval tells none from not set.
-func assignmentInterval(image *metadata.Image) time.Duration {
-	ms := image.BrokerConfigInt("group.consumer.assignment.interval.ms", 1000)
-	return orNever(time.Duration(ms) * time.Millisecond)
 }
 
 // groupTopics shows an image to the group coordinator.

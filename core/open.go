@@ -19,6 +19,7 @@ import (
 	"github.com/millstream-io/millstream/core/server"
 	"github.com/millstream-io/millstream/core/server/admin"
 	"github.com/millstream-io/millstream/core/storage"
+	"github.com/millstream-io/millstream/core/storage/compact"
 	"github.com/millstream-io/millstream/core/txn"
 	"github.com/millstream-io/millstream/core/vfs"
 	"github.com/millstream-io/millstream/core/vnet"
@@ -237,7 +238,7 @@ func (b *Broker) register(ctx context.Context) error {
 	return nil
 }
 
-// openReplicas makes the partitions and groups, and has them follow the metadata.
+// openReplicas makes what follows the metadata: partitions, both coordinators, compaction.
 func (b *Broker) openReplicas(ctx context.Context) error {
 	var err error
 	b.replicas, err = replica.New(replica.Options{
@@ -249,11 +250,14 @@ func (b *Broker) openReplicas(ctx context.Context) error {
 	if err := b.openGroups(); err != nil {
 		return err
 	}
-	image := b.controller.Image()
-	if err := b.openTransactions(transactionOptions(image)); err != nil {
+	s := settings{b.controller.Image()}
+	if err := b.openTransactions(s.transactions()); err != nil {
 		return err
 	}
-	if err := b.openCleaner(image); err != nil {
+	b.cleaner, err = compact.New(compact.Options{
+		Dir: b.dataDir, Logger: b.log, Now: b.opts.Now, Settings: s.cleaner(),
+	})
+	if err != nil {
 		return err
 	}
 	b.follow = newFollower(b)
@@ -262,18 +266,6 @@ func (b *Broker) openReplicas(ctx context.Context) error {
 	}
 	_, err = b.replicas.QuarantineStrays(ctx)
 	return err
-}
-
-// transactionOptions are the settings of transactions, which are read at start.
-func transactionOptions(image *metadata.Image) txn.Options {
-	return txn.Options{
-		MaxTimeout: millis(image, "transaction.max.timeout.ms"),
-		AbortInterval: millis(image,
-			"transaction.abort.timed.out.transaction.cleanup.interval.ms"),
-		Expiration: millis(image, "transactional.id.expiration.ms"),
-		ExpirationInterval: millis(image,
-			"transaction.remove.expired.transaction.cleanup.interval.ms"),
-	}
 }
 
 // openTransactions makes the transaction coordinator; opts have its settings.

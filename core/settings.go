@@ -2,26 +2,59 @@ package core
 
 import (
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/millstream-io/millstream/core/metadata"
 	"github.com/millstream-io/millstream/core/server"
 	"github.com/millstream-io/millstream/core/storage"
+	"github.com/millstream-io/millstream/core/storage/compact"
+	"github.com/millstream-io/millstream/core/txn"
 )
 
-// settings reads broker settings off an image.
+// settings reads broker settings off an image, one method for each part that has some.
 type settings struct{ image *metadata.Image }
 
+// millis returns a setting in milliseconds.
 func (s settings) millis(name string) time.Duration {
 	return time.Duration(s.image.BrokerConfigInt(name, 0)) * time.Millisecond
 }
 
 func (s settings) number(name string) int { return int(s.image.BrokerConfigInt(name, 0)) }
 
+func (s settings) fraction(name string) float64 {
+	n, _ := strconv.ParseFloat(s.image.BrokerConfigValue(name), 64) // validated when set
+	return n
+}
+
 // dir returns the settings of a data directory that can change while it is open.
 func (s settings) dir() storage.DirSettings {
 	return storage.DirSettings{
 		ProducerIDExpiration: s.millis("producer.id.expiration.ms"),
+	}
+}
+
+// transactions returns the settings of transactions, which are read at the start.
+func (s settings) transactions() txn.Options {
+	return txn.Options{
+		MaxTimeout:    s.millis("transaction.max.timeout.ms"),
+		AbortInterval: s.millis("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
+		Expiration:    s.millis("transactional.id.expiration.ms"),
+		ExpirationInterval: s.millis(
+			"transaction.remove.expired.transaction.cleanup.interval.ms"),
+	}
+}
+
+// cleaner returns the settings of compaction.
+func (s settings) cleaner() compact.Settings {
+	return compact.Settings{
+		Disabled:          s.image.BrokerConfigValue("log.cleaner.enable") == "false",
+		Threads:           s.number("log.cleaner.threads"),
+		DedupeBufferBytes: s.image.BrokerConfigInt("log.cleaner.dedupe.buffer.size", 0),
+		LoadFactor:        s.fraction("log.cleaner.io.buffer.load.factor"),
+		IOBufferBytes:     s.number("log.cleaner.io.buffer.size"),
+		MaxBytesPerSecond: s.fraction("log.cleaner.io.max.bytes.per.second"),
+		Backoff:           s.millis("log.cleaner.backoff.ms"),
 	}
 }
 
@@ -74,7 +107,8 @@ func (b *Broker) applySettings() {
 	defer b.configuring.Unlock()
 	s := settings{b.latest.Load()}
 	b.dataDir.Configure(s.dir())
-	if err := b.groups.Configure(groupSettings(s.image)); err != nil {
+	b.cleaner.Configure(s.cleaner())
+	if err := b.groups.Configure(s.groups()); err != nil {
 		b.log.Error("keep the old settings of groups", "error", err)
 	}
 	if srv := b.configurable.Load(); srv != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -64,7 +65,7 @@ func (c *checker) partition(name, dir string) error {
 	}
 	slices.Sort(p.bases)
 	slices.Sort(p.snapshots)
-	for _, name := range slices.Sorted(mapKeys(p.indexes)) {
+	for _, name := range slices.Sorted(maps.Keys(p.indexes)) {
 		base, _, _ := segmentFile(name)
 		if !slices.Contains(p.bases, base) {
 			p.afterCrash(filepath.Join(dir, name), -1, doRemove, "is the index of no segment")
@@ -85,16 +86,6 @@ func (c *checker) partition(name, dir string) error {
 	}
 	p.finish()
 	return nil
-}
-
-func mapKeys(m map[string]bool) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 // segmentFile splits a name such as 00000000000000000042.log.

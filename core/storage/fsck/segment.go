@@ -164,8 +164,7 @@ func (s *segment) batch(h header) {
 		s.next = max(s.next, h.lastOffset+1)
 		return
 	}
-	switch {
-	case h.baseOffset < s.next, h.baseOffset > s.next:
+	if h.baseOffset != s.next {
 		s.gap(h.pos, h.baseOffset)
 	}
 	if h.lastOffset < h.baseOffset {
