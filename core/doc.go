@@ -1,6 +1,6 @@
 // Package core wires the broker: one Open call starts the log, the controller, the coordinators of
-// groups and transactions, the Kafka listener and the HTTP endpoints of one node. Check looks at the
-// files of a broker that is stopped.
+// groups and transactions, the Kafka listener and the HTTP endpoints of one node. Check looks at
+// the files of a broker that is stopped.
 //
 // # Path
 //
@@ -10,8 +10,8 @@
 //	server.Server on the listener and on an in-memory pipe -> HTTP endpoints
 //
 // What one package needs of another that it must not import goes through here: the log of the
-// coordinators (internal_log.go), the markers of transactions (markers.go), the topics that consumer
-// groups see (groups.go), the levels of loggers (loglevels.go).
+// coordinators (internal_log.go), the markers of transactions (markers.go), the topics that
+// consumer groups see (groups.go), the levels of loggers (loglevels.go).
 //
 // # Invariants
 //
@@ -21,8 +21,8 @@
 // # Goroutines
 //
 // Open starts one for each of: the data directory, the directory of the metadata log, compaction,
-// the listener, the pipe, the HTTP server, the watch for the controller's end, and the deletion of a
-// gone topic's offsets (follower.go). Close joins them. Images are followed on the controller's
+// the listener, the pipe, the HTTP server, the watch for the controller's end, and the deletion of
+// a gone topic's offsets (follower.go). Close joins them. Images are followed on the controller's
 // publisher.
 //
 // # Locks

@@ -18,8 +18,8 @@
 //
 //	every ticket is answered exactly once, at the latest when its shard stops
 //	state of a machine = fold of Replay over its log + volatile state made by Handle and Tick
-//	an append whose outcome is not known makes the shard load again from its log (KIP-890 spirit:
-//	    memory must never be behind or ahead of the log)
+//	an append whose outcome is not known makes the shard load again from its log: memory is never
+//	    behind it or ahead of it
 //	answers are given only in the leader epoch in which the shard was loaded
 //
 // # Goroutines

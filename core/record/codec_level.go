@@ -35,7 +35,7 @@ var levelWriters sync.Map // levelKey -> *sync.Pool
 
 type levelKey struct {
 	codec Codec
-	level int
+	level int // of zstd, the encoder's
 }
 
 // CompressLevel is Compress at a level: gzip -1 and 1 to 9, lz4 1 to 17, zstd -131072 to 22, of
@@ -48,7 +48,11 @@ func (c Codec) CompressLevel(dst, src []byte, level int) ([]byte, error) {
 	default:
 		return c.Compress(dst, src)
 	}
-	pool, _ := levelWriters.LoadOrStore(levelKey{c, level}, new(sync.Pool))
+	key := levelKey{c, level}
+	if c == Zstd { // most levels are the same, so that there are few pools
+		key.level = int(zstd.EncoderLevelFromZstd(level))
+	}
+	pool, _ := levelWriters.LoadOrStore(key, new(sync.Pool))
 	writers := pool.(*sync.Pool)
 	w := writers.Get()
 	if w == nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// UnregisterBroker (key 64), version 0 (KIP-185).
+// UnregisterBroker (key 64), version 0 (KIP-631).
 //
 //   - Takes a broker that is gone out of the cluster. The broker that is asked stays: Kafka lets a
 //     live one be taken out, after which nobody can reach it.

@@ -146,7 +146,7 @@ func abortedIn(list []*segment, from, upTo int64) (found []abortedTxn, ok bool, 
 	collect := func(a *abortedTxn) { found = append(found, *a) }
 	for _, s := range list {
 		if s.mu.aborts.count.Load() == 0 && s.refs.Load() > 0 {
-			continue
+			continue // it has none, and was still in the log when that was read
 		}
 		if !s.acquire() {
 			return nil, false, nil

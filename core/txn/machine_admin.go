@@ -10,10 +10,7 @@ import (
 
 // describe answers DescribeTransactions for one id.
 func (m *machine) describe(id string) Description {
-	d := Description{
-		TransactionalID: id, StartMS: -1,
-		Producer: Producer{ID: NoProducerID, Epoch: NoProducerEpoch},
-	}
+	d := Description{TransactionalID: id, StartMS: -1, Producer: noProducer}
 	tx := m.txns[id]
 	if tx == nil {
 		d.Code = coordinator.CodeTransactionalIDNotFound
