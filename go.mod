@@ -15,6 +15,7 @@ require (
 	github.com/prometheus/client_golang v1.25.0 // the /metrics endpoint
 	github.com/schollz/progressbar/v3 v3.19.1 // progress bars on a terminal
 	github.com/spf13/cobra v1.10.2 // the command tree, help and completion
+	github.com/spf13/pflag v1.0.10 // the errors of cobra's flags, told in our words
 	github.com/spf13/viper v1.21.0 // settings from flags, environment and files
 	github.com/stretchr/testify v1.12.1 // assertions that stop a test and show the difference
 	github.com/twmb/franz-go v1.22.3 // the Kafka client of the streams layer, the command line and the tests
@@ -32,8 +33,6 @@ require (
 	google.golang.org/protobuf v1.36.12 // the messages of the plugin protocol
 	pgregory.net/rapid v1.3.0 // property and state-machine tests that shrink
 )
-
-require github.com/spf13/pflag v1.0.10
 
 require (
 	github.com/BurntSushi/toml v1.4.1-0.20240526193622-a339e1f7089c // indirect
