@@ -17,7 +17,7 @@ import (
 	"github.com/millstream-io/millstream/core/storage"
 )
 
-// Produce (key 0), versions 3 to 13; 0 to 2 are advertised, not served (handlers.go).
+// Produce (key 0), versions 3 to 13; 0 to 2 are advertised, not served (handler_table.go).
 //
 //   - Batches are appended on the connection's reader, in the order of its requests, from the
 //     buffer they arrived in; the buffer is free again when the append returns.

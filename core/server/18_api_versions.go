@@ -13,7 +13,7 @@ import (
 
 // ApiVersions (key 18), versions 0 to 4.
 //
-//   - Lists what is really served, except that Produce and JoinGroup start at 0 (handlers.go).
+//   - Lists what is really served, except that Produce and JoinGroup start at 0 (handler_table.go).
 //   - A version above 4 is answered in version 0 with error 35 and the range of this key alone, and
 //     the connection stays open (KIP-511).
 //   - The client's software name and version must look like ones (KIP-511).

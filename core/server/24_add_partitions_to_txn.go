@@ -110,3 +110,11 @@ func addedToTxn(
 	}
 	return out
 }
+
+// transactionVersion is that of a client which sends a request whose version since knows KIP-890.
+func transactionVersion(version, since int16) int16 {
+	if version >= since {
+		return 2
+	}
+	return 0
+}

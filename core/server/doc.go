@@ -3,9 +3,9 @@
 //
 // # Path
 //
-//	conn.go reads a frame -> handlers.go finds the entry of its key -> NN_name.go: decode, one call
-//	into the domain (replica, controller, group, txn), encode -> respond.go queues the answer in the
-//	connection's FIFO of slots -> one write for all answers that are ready
+//	conn.go reads a frame -> handler_table.go has the row of its key -> NN_name.go: decode, one
+//	call into the domain (replica, controller, group, txn), encode -> respond.go queues the answer
+//	in the connection's FIFO of slots -> one write for all answers that are ready
 //
 // Produce and Fetch decode and encode by hand and may complete later (acks=all, long poll) while
 // the connection goes on reading. Every other request is handled to its end before the next one of

@@ -8,9 +8,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/millstream-io/millstream/core/controller"
+	"github.com/millstream-io/millstream/core/coordinator"
+	"github.com/millstream-io/millstream/core/group"
 	"github.com/millstream-io/millstream/core/metadata"
 	"github.com/millstream-io/millstream/core/replica"
 	"github.com/millstream-io/millstream/core/storage"
+	"github.com/millstream-io/millstream/core/txn"
 )
 
 // errorCodes maps what can go wrong to the number that a client understands. The first row that
@@ -117,4 +120,16 @@ const leastTimeoutMillis = 1000
 func requestTimeout(ctx context.Context, millis int32) (context.Context, context.CancelFunc) {
 	span := time.Duration(max(millis, leastTimeoutMillis)) * time.Millisecond
 	return context.WithTimeout(ctx, span)
+}
+
+// noError is the code of an answer without error.
+const noError = group.ErrorCode(0)
+
+// fencedCode is code for a client of a request's version: those before version since know
+// INVALID_PRODUCER_EPOCH in the place of PRODUCER_FENCED.
+func fencedCode(code txn.ErrorCode, version, since int16) int16 {
+	if code == coordinator.CodeProducerFenced && version < since {
+		return kerr.InvalidProducerEpoch.Code
+	}
+	return int16(code)
 }

@@ -154,7 +154,7 @@ func dropLaterTags(m any, version int16) {
 
 // eachServed calls do for every key and version of the table of handlers.
 func eachServed(do func(h handler, version int16)) {
-	for _, h := range newHandlerTable(allHandlers()).rows {
+	for _, h := range newHandlerTable(handlers).rows {
 		for version := h.served; version <= h.max; version++ {
 			do(h, version)
 		}
@@ -200,7 +200,7 @@ func goldenFile(key int16) string {
 // TestGoldenBytesOfEveryVersion compares what this build reads and writes with the golden files. A
 // key without a file, or a file that lacks a version, fails.
 func TestGoldenBytesOfEveryVersion(t *testing.T) {
-	s := &Server{table: newHandlerTable(allHandlers())}
+	s := &Server{table: newHandlerTable(handlers)}
 	text := map[int16]*strings.Builder{}
 	eachServed(func(h handler, version int16) {
 		b := text[h.key]
@@ -273,7 +273,7 @@ func goldenLines(t testing.TB) []goldenLine {
 // TestGoldenRequestsAreRead takes the golden requests through the server's own decoding, and the
 // golden answers through kmsg as a client would: encoded again, they are the same bytes.
 func TestGoldenRequestsAreRead(t *testing.T) {
-	s := &Server{table: newHandlerTable(allHandlers())}
+	s := &Server{table: newHandlerTable(handlers)}
 	for _, l := range goldenLines(t) {
 		at := fmt.Sprintf("%s v%d", protocol.KeyName(l.key), l.version)
 		if l.response {

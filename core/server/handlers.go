@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/millstream-io/millstream/core/protocol"
 )
 
 // request is one decoded request on its way through a handler.
@@ -45,49 +43,19 @@ type handler struct {
 	handle handlerFunc
 }
 
-// handlers lists every API but those of groups and transactions, see handlers_group.go and
-// handlers_transaction.go. The ranges are
-// those of Kafka 4.3: clients guess a broker's age from them, so a mix of releases misleads them.
-var handlers = []handler{
-	// librdkafka before 2.8 turns compression off when Produce starts above 0 (KAFKA-18659).
-	{key: protocol.KeyProduce, min: 0, max: 13, served: 3},
-	{key: protocol.KeyFetch, min: 4, max: 18},
-	{key: protocol.KeyListOffsets, min: 1, max: 11, handle: (*Server).listOffsets},
-	{key: protocol.KeyMetadata, min: 0, max: 13, handle: (*Server).metadata},
-	{key: protocol.KeyApiVersions, min: 0, max: 4, handle: (*Server).apiVersions},
-	{key: protocol.KeyCreateTopics, min: 2, max: 7, handle: (*Server).createTopics},
-	{key: protocol.KeyDeleteTopics, min: 1, max: 6, handle: (*Server).deleteTopics},
-	{key: protocol.KeyDeleteRecords, min: 0, max: 2, handle: (*Server).deleteRecords},
-	{key: protocol.KeyOffsetForLeaderEpoch, min: 2, max: 4,
-		handle: (*Server).offsetForLeaderEpoch},
-	{key: protocol.KeyDescribeConfigs, min: 1, max: 4, handle: (*Server).describeConfigs},
-	{key: protocol.KeyAlterConfigs, min: 0, max: 2, handle: (*Server).alterConfigs},
-	{key: protocol.KeyDescribeLogDirs, min: 1, max: 5, handle: (*Server).describeLogDirs},
-	{key: protocol.KeyCreatePartitions, min: 0, max: 3, handle: (*Server).createPartitions},
-	{key: protocol.KeyIncrementalAlterConfigs, min: 0, max: 1,
-		handle: (*Server).incrementalAlterConfigs},
-	{key: protocol.KeyDescribeCluster, min: 0, max: 2, handle: (*Server).describeCluster},
-	{key: protocol.KeyListConfigResources, min: 0, max: 1,
-		handle: (*Server).listConfigResources},
-	{key: protocol.KeyDescribeTopicPartitions, min: 0, max: 0,
-		handle: (*Server).describeTopicPartitions},
-}
-
-// handlerTable finds handlers by api key.
-type handlerTable struct {
-	// rows are sorted by key, as ApiVersions lists them.
-	rows []handler
-	// byKey holds the index in rows plus one, 0 for none.
-	byKey [maxKey + 1]uint8
-	// flexibleFrom is the first flexible version of each key, -1 for none.
-	flexibleFrom [maxKey + 1]int16
-}
-
-// maxKey is the largest api key that a row may have.
-const maxKey = 127
-
 // response makes the empty answer of req in its version, with its defaults set.
 func response[T kmsg.Response](r *request) T {
 	resp := r.message.ResponseKind()
 	return resp.(T)
+}
+
+// pointer is a pointer to s, for the nullable strings of the protocol.
+func pointer(s string) *string { return &s }
+
+// nonNil is b, or an empty slice: where the protocol's bytes are not nullable.
+func nonNil(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
 }

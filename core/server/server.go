@@ -123,7 +123,7 @@ func New(opts Options) (*Server, error) {
 	s := &Server{
 		opts: opts, log: opts.Logger, nodeID: opts.NodeID,
 		readers: newBudget(opts.Limits.MemoryBytes), memory: newBudget(opts.Limits.MemoryBytes),
-		table: newHandlerTable(allHandlers()),
+		table: newHandlerTable(handlers),
 	}
 	s.sessions = newFetchSessionCache(opts.Limits.FetchSessions, fetchSessionMemory)
 	s.metrics = newMetrics(s)
