@@ -65,12 +65,16 @@ func newGroupListCommand(a *app) *cobra.Command {
 }
 
 type groupDescription struct {
-	Name     string        `json:"name"`
-	State    string        `json:"state"`
-	Protocol string        `json:"protocol"`
-	Members  []groupMember `json:"members"`
-	Offsets  []groupOffset `json:"offsets"`
-	Lag      int64         `json:"lag"`
+	Name     string `json:"name"`
+	Type     string `json:"type"` // classic, or consumer (KIP-848)
+	State    string `json:"state"`
+	Protocol string `json:"protocol"` // the assignor
+	// Only of consumer groups; AssignmentEpoch trails while an assignment is being made.
+	Epoch           *int32        `json:"epoch,omitempty"`
+	AssignmentEpoch *int32        `json:"assignment_epoch,omitempty"`
+	Members         []groupMember `json:"members"`
+	Offsets         []groupOffset `json:"offsets"`
+	Lag             int64         `json:"lag"`
 }
 
 type groupMember struct {
@@ -78,7 +82,9 @@ type groupMember struct {
 	InstanceID string             `json:"instance_id,omitempty"`
 	Client     string             `json:"client"`
 	Host       string             `json:"host"`
+	Epoch      *int32             `json:"epoch,omitempty"` // only of consumer groups
 	Assigned   map[string][]int32 `json:"assigned"`
+	Target     map[string][]int32 `json:"target,omitempty"` // what it is going to have
 }
 
 type groupOffset struct {
@@ -113,6 +119,9 @@ func newGroupDescribeCommand(a *app) *cobra.Command {
 }
 
 func describeGroup(ctx context.Context, adm *kadm.Client, name string) (*groupDescription, error) {
+	if d, err := describeConsumerGroup(ctx, adm, name); d != nil || err != nil {
+		return d, err
+	}
 	lags, err := adm.Lag(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("describe group %s: %w", name, err)
@@ -124,7 +133,7 @@ func describeGroup(ctx context.Context, adm *kadm.Client, name string) (*groupDe
 	if err := l.Error(); err != nil {
 		return nil, fmt.Errorf("describe group %s: %w", name, err)
 	}
-	d := &groupDescription{Name: name, State: l.State, Protocol: l.Protocol,
+	d := &groupDescription{Name: name, Type: "classic", State: l.State, Protocol: l.Protocol,
 		Members: []groupMember{}, Offsets: []groupOffset{}, Lag: l.Lag.Total()}
 	for _, m := range l.Members {
 		member := groupMember{ID: m.MemberID, Client: m.ClientID, Host: m.ClientHost,
@@ -163,19 +172,14 @@ func unknownGroup(ctx context.Context, adm *kadm.Client, name string) *output.Er
 }
 
 func (d *groupDescription) text(b *strings.Builder, p *output.Printer) error {
-	fmt.Fprintf(b, "group     %s\nstate     %s\nprotocol  %s\nlag       %d\n",
-		d.Name, d.State, orDash(d.Protocol), d.Lag)
+	fmt.Fprintf(b, "group     %s\ntype      %s\nstate     %s\nprotocol  %s\n",
+		d.Name, d.Type, d.State, orDash(d.Protocol))
+	if d.Epoch != nil {
+		fmt.Fprintf(b, "epoch     %d, assigned for %d\n", *d.Epoch, *d.AssignmentEpoch)
+	}
+	fmt.Fprintf(b, "lag       %d\n", d.Lag)
 	if len(d.Members) > 0 {
-		var rows [][]string
-		for _, m := range d.Members {
-			n := 0
-			for _, partitions := range m.Assigned {
-				n += len(partitions)
-			}
-			rows = append(rows, []string{m.ID, m.Client, m.Host, strconv.Itoa(n)})
-		}
-		b.WriteByte('\n')
-		if err := p.Grid(b, []string{"MEMBER", "CLIENT", "HOST", "PARTITIONS"}, rows); err != nil {
+		if err := d.memberGrid(b, p); err != nil {
 			return err
 		}
 	}
@@ -189,6 +193,27 @@ func (d *groupDescription) text(b *strings.Builder, p *output.Printer) error {
 	}
 	b.WriteByte('\n')
 	return p.Grid(b, []string{"TOPIC", "PARTITION", "COMMITTED", "END", "LAG"}, rows)
+}
+
+func (d *groupDescription) memberGrid(b *strings.Builder, p *output.Printer) error {
+	titles := []string{"MEMBER", "CLIENT", "HOST", "PARTITIONS"}
+	if d.Epoch != nil {
+		titles = append(titles, "EPOCH")
+	}
+	var rows [][]string
+	for _, m := range d.Members {
+		n := 0
+		for _, partitions := range m.Assigned {
+			n += len(partitions)
+		}
+		row := []string{m.ID, m.Client, m.Host, strconv.Itoa(n)}
+		if m.Epoch != nil {
+			row = append(row, fmt.Sprint(*m.Epoch))
+		}
+		rows = append(rows, row)
+	}
+	b.WriteByte('\n')
+	return p.Grid(b, titles, rows)
 }
 
 func newGroupDeleteCommand(a *app) *cobra.Command {

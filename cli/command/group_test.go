@@ -46,3 +46,47 @@ func TestGroupWithLiveMembersIsNotDeleted(t *testing.T) {
 	broker.ok("group", "delete", "billing", "--yes")
 	require.Equal(t, "[]\n", broker.ok("group", "ls", "-o", "json"))
 }
+
+// TestKIP848_ConsumerGroupIsDescribed: DescribeGroups does not know such groups; their own request
+// gives members, epochs and assignments, and after the last member the committed offsets.
+func TestKIP848_ConsumerGroupIsDescribed(t *testing.T) {
+	broker := startBroker(t, nil)
+	broker.ok("topic", "create", "orders", "-p", "2")
+	broker.feed("a\nb\nc\n", "produce", "orders", "-p", "1")
+	member := broker.kafka(kgo.ServerSideBalancer(), kgo.ConsumerGroup("billing"),
+		kgo.ConsumeTopics("orders"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.DisableAutoCommit(), kgo.ClientID("biller"))
+	for read := 0; read < 3; {
+		read += member.PollFetches(t.Context()).NumRecords()
+	}
+	require.NoError(t, member.CommitUncommittedOffsets(t.Context()))
+	broker.feed("d\n", "produce", "orders", "-p", "1")
+	broker.feed("e\nf\n", "produce", "orders", "-p", "0")
+
+	d := decode[groupDescription](t, broker.ok("group", "describe", "billing", "-o", "json"))
+	require.Equal(t, "consumer", d.Type)
+	require.Equal(t, "uniform", d.Protocol)
+	require.Len(t, d.Members, 1)
+	require.Equal(t, "biller", d.Members[0].Client)
+	all := map[string][]int32{"orders": {0, 1}}
+	require.Equal(t, all, d.Members[0].Assigned)
+	require.Equal(t, all, d.Members[0].Target)
+	require.Positive(t, *d.Epoch)
+	require.Equal(t, *d.Epoch, *d.AssignmentEpoch)
+	require.Equal(t, *d.Epoch, *d.Members[0].Epoch)
+	id := d.Members[0].ID
+	require.Equal(t, []groupOffset{
+		{Topic: "orders", Partition: 0, Committed: d.Offsets[0].Committed, End: 2, Lag: 2, Member: id},
+		{Topic: "orders", Partition: 1, Committed: 3, End: 4, Lag: 1, Member: id},
+	}, d.Offsets)
+	require.Equal(t, int64(3), d.Lag)
+	text := broker.ok("group", "describe", "billing")
+	require.Contains(t, text, "type      consumer\n")
+	require.Contains(t, text, "orders  1          3          4    1")
+
+	member.Close()
+	d = decode[groupDescription](t, broker.ok("group", "describe", "billing", "-o", "json"))
+	require.Equal(t, "Empty", d.State)
+	require.Empty(t, d.Members)
+	require.Equal(t, int64(1), d.Offsets[len(d.Offsets)-1].Lag)
+}
