@@ -8,9 +8,8 @@ import (
 
 // end answers EndTxn.
 func (m *machine) end(now time.Time, t coordinator.Ticket, in *EndRequest) coordinator.Step {
-	none := Producer{ID: NoProducerID, Epoch: NoProducerEpoch}
 	refuse := func(code ErrorCode) []coordinator.Output {
-		return []coordinator.Output{{Ticket: t, Value: EndResponse{Code: code, Producer: none}}}
+		return []coordinator.Output{{Ticket: t, Value: EndResponse{Code: code, Producer: noProducer}}}
 	}
 	tx := m.txns[in.TransactionalID]
 	if tx == nil {

@@ -4,7 +4,8 @@
 // # Files
 //
 // codec.go has the records of offsets and classic groups, consumer.go those of consumer groups,
-// reader.go the bounded reader under them, table.go the table.
+// reader.go the bounded reader under them, table.go the table, pending.go the offsets of
+// transactions that are not decided.
 //
 // # Format
 //
