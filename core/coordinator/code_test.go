@@ -7,8 +7,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// TestBug_crabka212_CodesAreThoseOfTheProtocol: 82, FENCED_INSTANCE_ID, and 113, STALE_MEMBER_EPOCH,
-// were mixed up. Every code has the name that clients know for its number.
+// TestBug_crabka212_CodesAreThoseOfTheProtocol: 82, FENCED_INSTANCE_ID, and 113,
+// STALE_MEMBER_EPOCH, were mixed up. Every code has the name that clients know for its number.
 func TestBug_crabka212_CodesAreThoseOfTheProtocol(t *testing.T) {
 	for code, name := range codeNames {
 		if code == CodeNone {

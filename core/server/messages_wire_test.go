@@ -10,7 +10,7 @@ import (
 )
 
 // TestMessagesAreKafkas: the texts of errors that Kafka's tools print to people, who search for
-// them and whose scripts do, are those of an Apache Kafka 4.3.1; see recordAdmin.
+// them and whose scripts do, are those of an Apache Kafka 4.3.1; see adminWire.
 func TestMessagesAreKafkas(t *testing.T) {
 	w := newAdminWire(t, nil)
 	w.createTopic("m-a", 2)
