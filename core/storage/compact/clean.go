@@ -63,6 +63,12 @@ func clean(ctx context.Context, p plan, s Settings, now time.Time, pace func(int
 	r.result.end = offsets.Latest() + 1
 	r.result.bufferUse = float64(offsets.Len()) / float64(offsets.limit)
 	r.result.mapTook = time.Since(began)
+	if p.log.CleanedOffset() < 0 {
+		// Before the first hole: who looks at the files after a crash must see why there are some.
+		if err := p.log.SetCleanedOffset(p.firstDirty); err != nil {
+			return r.result, err
+		}
+	}
 	if err := r.rewrite(offsets); err != nil {
 		return r.result, err
 	}

@@ -18,6 +18,7 @@
 // the end of a log above its recovery point, and indexes of such segments.
 //
 // Not seen: a change that leaves a file as valid as before, such as the removal of an index entry
-// or a cluster id that is another valid one. Holes in the offsets are damage unless they lie below
-// the cleaner's checkpoint, where compaction makes them.
+// or a cluster id that is another valid one. Holes in the offsets are damage unless compaction may
+// have made them: below the cleaner's checkpoint and, since that is written when a compaction ends
+// and a crash may come before, in any sealed segment of a log that has a line in it.
 package fsck

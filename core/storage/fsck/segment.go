@@ -86,7 +86,7 @@ func (s *segment) gap(position, at int64) {
 	case at < s.next:
 		s.damage(s.path, position, doRestore, "offset %d comes again, the log is at %d already", at,
 			s.next)
-	case at <= s.cleanedTo:
+	case s.compacted(at):
 	case !s.clean && s.next >= s.recoveryPoint:
 		s.note(s.path, position, doNothing, "offsets %d to %d are missing before this, and were not "+
 			"synced", s.next, at-1)
@@ -95,6 +95,13 @@ func (s *segment) gap(position, at int64) {
 		s.damage(s.path, position, doRestore+"; nothing is wrong if the topic was compacted once",
 			"offsets %d to %d are missing before this", s.next, at-1)
 	}
+}
+
+// compacted reports whether compaction may have taken offsets away before offset at. It writes its
+// checkpoint last: after a crash, segments above that are compacted too, but never the active one.
+// Below the first offset of that one all may be gone.
+func (s *segment) compacted(at int64) bool {
+	return at <= s.cleanedTo || s.cleanedTo >= 0 && (!s.last || at == s.base)
 }
 
 // batches reads the batches from the first to the end, or to where there is none.
@@ -271,7 +278,7 @@ func (s *segment) records(h header, b record.Batch) {
 		s.damage(s.path, h.pos, doRestore, "batch at offset %d: %v", h.baseOffset, err)
 		return
 	}
-	if span := h.lastOffset - h.baseOffset + 1; int64(count) != span && h.lastOffset > s.cleanedTo {
+	if span := h.lastOffset - h.baseOffset + 1; int64(count) != span && !s.compacted(h.lastOffset) {
 		s.damage(s.path, h.pos, doRestore+"; nothing is wrong if the topic was compacted once",
 			"batch at offset %d has %d records over %d offsets", h.baseOffset, count, span)
 	}
