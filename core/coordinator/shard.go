@@ -20,6 +20,8 @@ const (
 	maxPartBytes = 512 << 10
 	// recordOverhead is the most a record costs beside key and value in batch format v2.
 	recordOverhead = 32
+	// ticksPerTurn is how many timers run before inputs that wait are handled.
+	ticksPerTurn = 16
 
 	firstLoadRetry = 500 * time.Millisecond
 	lastLoadRetry  = 30 * time.Second
@@ -267,12 +269,13 @@ func (s *shard) handleQueue() bool {
 	return ok && s.flush(now)
 }
 
-// tick runs the timers that are due; false means load again.
+// tick runs the timers that are due, but only some of them while there are inputs: thousands of
+// members whose sessions end together would keep everybody else waiting. false means load again.
 func (s *shard) tick() bool {
 	now := s.runtime.opts.Now()
-	for s.ctx.Err() == nil {
+	for n := 1; s.ctx.Err() == nil; n++ {
 		deadline, ok := s.machine.NextDeadline()
-		if !ok || deadline.After(now) {
+		if !ok || deadline.After(now) || n > ticksPerTurn && len(s.wake) > 0 {
 			break
 		}
 		if !s.apply(now, func() Step { return s.machine.Tick(now) }) {

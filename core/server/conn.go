@@ -196,6 +196,11 @@ func (c *conn) control(h handler, head protocol.Header, body []byte) error {
 	if h.waits {
 		defer c.in.watch(c.cancel)()
 	}
+	built, err := c.s.answers.build(c.ctx, message)
+	if err != nil {
+		return err
+	}
+	defer built()
 	resp, err := h.handle(c.s, c.ctx, &request{
 		message: message, version: head.Version, clientID: clientID,
 		clientHost: c.host, inMemory: c.inMemory,
@@ -205,7 +210,7 @@ func (c *conn) control(h handler, head protocol.Header, body []byte) error {
 		return fmt.Errorf("handle %s v%d: %w", protocol.KeyName(head.Key), head.Version, err)
 	}
 	resp.SetVersion(head.Version)
-	c.out.finish(slot, c.frame(head, resp.IsFlexible(), resp), true)
+	c.out.finish(slot, c.s.answers.admit(c.frame(head, resp.IsFlexible(), resp)), true)
 	c.s.metrics.handled(head.Key, time.Since(start))
 	return nil
 }

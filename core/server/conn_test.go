@@ -61,6 +61,7 @@ func startLine(t testing.TB, limits Limits, rows ...handler) *lineServer {
 		readers: newBudget(limits.MemoryBytes), memory: newBudget(limits.MemoryBytes),
 		table: newHandlerTable(append(rows,
 			handler{key: protocol.KeyApiVersions, max: 4, handle: (*Server).apiVersions})),
+		answers: newAnswerMemory(),
 	}
 	s.metrics, s.sessions = newMetrics(s), newFetchSessionCache(0, fetchSessionMemory)
 	s.mu.open, s.mu.byIP = make(map[*conn]struct{}), make(map[string]int)

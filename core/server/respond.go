@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/millstream-io/millstream/core/storage"
@@ -28,6 +29,8 @@ type answer struct {
 	bytes *[]byte
 	// parts are runs of log bytes that belong into the frame, in order; nil when there are none.
 	parts *[]filePart
+	// large counts the bytes until they are written; nil if they are few.
+	large *atomic.Int64
 	// err, when set, closes the connection instead of answering.
 	err error
 }
@@ -46,6 +49,9 @@ func takeParts() *[]filePart { return partPool.Get().(*[]filePart) }
 
 // release frees what an answer holds.
 func (a *answer) release() {
+	if a.large != nil {
+		a.large.Add(-a.size())
+	}
 	giveBuffer(a.bytes)
 	if a.parts != nil {
 		for i := range *a.parts {
@@ -56,6 +62,14 @@ func (a *answer) release() {
 		partPool.Put(a.parts)
 	}
 	*a = answer{}
+}
+
+// size is how much memory the answer holds, in bytes.
+func (a *answer) size() int64 {
+	if a.bytes == nil {
+		return 0
+	}
+	return int64(len(*a.bytes))
 }
 
 // answerQueue is a connection's FIFO of slots.
@@ -70,11 +84,13 @@ type answerQueue struct {
 		sync.Mutex
 		// slots are the requests not yet answered, oldest first.
 		slots []*slot
+		// held are the bytes of answers that are finished and not released.
+		held int64
 		// writing tells that a goroutine is writing answers.
 		writing bool
 		// closed tells that nothing is written any more.
 		closed bool
-		// notFull is signalled when a slot leaves; only the reader waits on it.
+		// notFull is signalled when a slot leaves or an answer is written; only the reader waits on it.
 		notFull *sync.Cond
 		// empty is closed when the last slot leaves, if someone waits for that.
 		empty chan struct{}
@@ -87,12 +103,13 @@ const maxPipelined = 256
 
 var slotPool = sync.Pool{New: func() any { return new(slot) }}
 
-// begin adds a slot for the request just read; it waits while too many are open. nil means that
+// begin adds a slot for the request just read; it waits while too many are open, or too much of the
+// answers is unread. nil means that
 // the queue is closed.
 func (q *answerQueue) begin() *slot {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.mu.slots) >= maxPipelined && !q.mu.closed {
+	for (len(q.mu.slots) >= maxPipelined || q.mu.held > maxHeldAnswers) && !q.mu.closed {
 		if len(q.mu.slots) > 0 && q.mu.slots[0].done && !q.mu.writing {
 			q.startWriterLocked()
 		}
@@ -125,6 +142,7 @@ func (q *answerQueue) finish(s *slot, a answer, deferWrite bool) {
 		return
 	}
 	s.out = a
+	q.mu.held += a.size()
 	s.done = true
 	s.cancel = nil
 	if !deferWrite && !q.mu.writing && q.mu.slots[0].done {
@@ -156,13 +174,16 @@ func (q *answerQueue) flush() {
 // write writes the ready prefix until there is none. The caller has set writing.
 func (q *answerQueue) write() {
 	var batch [16]answer
+	written := int64(0)
 	for {
-		n := q.takeReady(batch[:])
+		n := q.takeReady(batch[:], written)
 		if n == 0 {
 			return
 		}
 		err := q.w.writeAll(batch[:n])
+		written = 0
 		for i := range batch[:n] {
+			written += batch[i].size()
 			batch[i].release()
 		}
 		if err != nil {
@@ -172,10 +193,12 @@ func (q *answerQueue) write() {
 	}
 }
 
-// takeReady moves the ready prefix into batch. When there is none it ends the turn of the writer.
-func (q *answerQueue) takeReady(batch []answer) int {
+// takeReady moves the ready prefix into batch; released are the bytes of those it gave before. When
+// there is none it ends the turn of the writer.
+func (q *answerQueue) takeReady(batch []answer, released int64) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.mu.held -= released
 	n := 0
 	for n < len(batch) && n < len(q.mu.slots) && q.mu.slots[n].done {
 		s := q.mu.slots[n]
@@ -190,7 +213,7 @@ func (q *answerQueue) takeReady(batch []answer) int {
 	if n == 0 || q.mu.closed {
 		q.mu.writing = false
 	}
-	if n > 0 {
+	if n > 0 || released > 0 {
 		q.mu.notFull.Signal()
 	}
 	if rest == 0 && n == 0 && q.mu.empty != nil {

@@ -81,7 +81,9 @@ type Server struct {
 	table *handlerTable
 	// readers and memory bound what connections hold; see frameReader.
 	readers, memory *budget
-	metrics         *metrics
+	// answers bounds what answers take.
+	answers answerMemory
+	metrics *metrics
 	// sessions are the fetch sessions of all clients.
 	sessions *fetchSessionCache
 	// complaints limits log lines about misbehaving clients.
@@ -123,7 +125,7 @@ func New(opts Options) (*Server, error) {
 	s := &Server{
 		opts: opts, log: opts.Logger, nodeID: opts.NodeID,
 		readers: newBudget(opts.Limits.MemoryBytes), memory: newBudget(opts.Limits.MemoryBytes),
-		table: newHandlerTable(handlers),
+		table: newHandlerTable(handlers), answers: newAnswerMemory(),
 	}
 	s.sessions = newFetchSessionCache(opts.Limits.FetchSessions, fetchSessionMemory)
 	s.metrics = newMetrics(s)
