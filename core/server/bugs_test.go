@@ -240,3 +240,21 @@ func TestSeen9_1_NewPartitionsAreServedAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestRow37_OnlyAdminsWriteInternalTopics: produce to the broker's own topics is INVALID_TOPIC, but
+// for a client that calls itself __admin_client.
+func TestRow37_OnlyAdminsWriteInternalTopics(t *testing.T) {
+	c := coretest.Start(t, coretest.Options{})
+	w := dial(t, c)
+	newTxnProducer(w, "p") // makes the topic
+	req := produceRequest(9, "__transaction_state", [16]byte{}, 0,
+		batch(t, 1, record.BuilderOptions{}))
+	for client, code := range map[string]int16{"": 17, "admin": 17, "__admin_client": 0} {
+		w.id++
+		_, err := w.c.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID(client)).
+			AppendRequest(nil, req, w.id))
+		require.NoError(t, err)
+		got := w.receive(req, w.id).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+		require.Equal(t, code, got.ErrorCode, "client id %q", client)
+	}
+}

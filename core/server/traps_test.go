@@ -94,8 +94,10 @@ func TestTrap2_RangesThatClientsNeed(t *testing.T) {
 		if version, ok := needed[k.ApiKey]; ok {
 			require.LessOrEqual(t, k.MinVersion, version, "key %d", k.ApiKey)
 			require.GreaterOrEqual(t, k.MaxVersion, version, "key %d", k.ApiKey)
+			delete(needed, k.ApiKey)
 		}
 	}
+	require.Empty(t, needed, "not advertised")
 }
 
 // TestTrap3_Features: before version 4 a supported feature whose least level is 0 breaks clients
@@ -125,6 +127,29 @@ func TestTrap3_Features(t *testing.T) {
 		}
 		require.Contains(t, ranges, "metadata.version")
 	}
+	final := func() (epoch int64, levels map[string]int16) {
+		req := kmsg.NewPtrApiVersionsRequest()
+		req.SetVersion(4)
+		req.ClientSoftwareName, req.ClientSoftwareVersion = "x", "1"
+		resp := ask[*kmsg.ApiVersionsResponse](w, req)
+		levels = make(map[string]int16)
+		for _, f := range resp.FinalizedFeatures {
+			levels[f.Name] = f.MaxVersionLevel
+		}
+		return resp.FinalizedFeaturesEpoch, levels
+	}
+	before, levels := final()
+	require.Equal(t, int16(1), levels["group.version"])
+	off := kmsg.NewPtrUpdateFeaturesRequest()
+	off.SetVersion(1)
+	off.TimeoutMillis = 10000
+	u := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
+	u.Feature, u.MaxVersionLevel, u.UpgradeType = "group.version", 0, 2
+	off.FeatureUpdates = append(off.FeatureUpdates, u)
+	require.Zero(t, ask[*kmsg.UpdateFeaturesResponse](w, off).ErrorCode)
+	after, levels := final()
+	require.NotContains(t, levels, "group.version", "level 0 is not listed")
+	require.Greater(t, after, before)
 }
 
 // TestTrap4_UnknownTagsAndNullClients: every flexible version has tags at the end of its header,
@@ -303,6 +328,32 @@ func TestTrap7_LeaderIsMinusOneByDefault(t *testing.T) {
 				require.Empty(t, produce.Brokers)
 			}
 		}
+	}
+}
+
+// TestTrap7_WhoIsFencedIsToldTheLeader: who has an older leader epoch is told, from Fetch v16 on, who
+// leads in which epoch and where that is, so that it need not ask Metadata.
+func TestTrap7_WhoIsFencedIsToldTheLeader(t *testing.T) {
+	c := coretest.Start(t, coretest.Options{})
+	id := newTopic(t, c, "t", 1, nil)
+	c.Crash() // epoch 1
+	w := dial(t, c)
+	for version := int16(9); version <= 18; version++ {
+		req := fetchRequest(version, "t", id, 0, 0)
+		first(req).CurrentLeaderEpoch = 0
+		resp := ask[*kmsg.FetchResponse](w, req)
+		got := resp.Topics[0].Partitions[0]
+		require.Equal(t, int16(74), got.ErrorCode)
+		leader := [2]int32{got.CurrentLeader.LeaderID, got.CurrentLeader.LeaderEpoch}
+		if version < 16 {
+			require.Equal(t, [2]int32{-1, -1}, leader)
+			continue
+		}
+		require.Equal(t, [2]int32{1, 1}, leader)
+		require.Len(t, resp.Brokers, 1)
+		require.Equal(t, int32(1), resp.Brokers[0].NodeID)
+		require.Equal(t, "broker", resp.Brokers[0].Host)
+		require.Equal(t, int32(9092), resp.Brokers[0].Port)
 	}
 }
 
