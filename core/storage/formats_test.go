@@ -110,6 +110,16 @@ func TestCheckpointsAreKafkasTexts(t *testing.T) {
 	clean, err := cleanShutdown{BrokerEpoch: 14}.format()
 	require.NoError(t, err)
 	require.Equal(t, `{"version":0,"brokerEpoch":14}`, string(clean))
+
+	// A Java properties file: Kafka writes a date above, and its keys in no order.
+	meta := metaProperties{clusterID: "MkU3OEVBNTcwNTJENDM2Qg", nodeID: 7, directoryID: id}
+	require.Equal(t, "version=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qg\nnode.id=7\n"+
+		"directory.id=5Tq3XlrZTsKK41W73pe8FA\n", string(meta.format()))
+	kafkas := "#\n#Mon Nov 30 01:02:03 UTC 2026\nnode.id=7\ndirectory.id=5Tq3XlrZTsKK41W73pe8FA\n" +
+		"version=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qg\n"
+	parsed, err := parseMetaProperties([]byte(kafkas))
+	require.NoError(t, err)
+	require.Equal(t, meta, parsed)
 }
 
 func TestCheckpointTextsRefused(t *testing.T) {
