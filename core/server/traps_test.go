@@ -331,8 +331,8 @@ func TestTrap7_LeaderIsMinusOneByDefault(t *testing.T) {
 	}
 }
 
-// TestTrap7_WhoIsFencedIsToldTheLeader: who has an older leader epoch is told, from Fetch v16 on, who
-// leads in which epoch and where that is, so that it need not ask Metadata.
+// TestTrap7_WhoIsFencedIsToldTheLeader: who has an older leader epoch is told, from Fetch v16 on,
+// who leads in which epoch and where that is, so that it need not ask Metadata.
 func TestTrap7_WhoIsFencedIsToldTheLeader(t *testing.T) {
 	c := coretest.Start(t, coretest.Options{})
 	id := newTopic(t, c, "t", 1, nil)
