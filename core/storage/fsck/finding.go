@@ -68,6 +68,9 @@ const perFile = 20
 // What to do, in words that are used more than once.
 const (
 	doRebuild = "with the broker stopped, remove the file: the next start makes it anew from the log"
+	// One that is missing is as good as one that nothing belongs into: only a broken one is noticed.
+	doRebuildAborts = "with the broker stopped, put one byte in the place of its content: the next " +
+		"start makes it anew from the log (without the file, aborted records would be shown)"
 	doRestore = "restore the partition's directory from a replica or a backup"
 	doNothing = "nothing: the next start puts it right"
 	doStart   = "start the broker once: it takes the log itself and writes the file anew"

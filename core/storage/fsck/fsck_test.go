@@ -196,6 +196,8 @@ func TestFilesThatAreMissingOrTooMany(t *testing.T) {
 		require.Equal(t, name, found[0].File)
 		require.Contains(t, found[0].What, want)
 		require.NotEmpty(t, found[0].Do)
+		require.Equal(t, strings.HasSuffix(name, ".txnindex"),
+			strings.Contains(found[0].Do, "one byte"))
 	}
 	for name, note := range map[string]bool{
 		"/data/notes.txt":                               false,

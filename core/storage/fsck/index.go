@@ -1,6 +1,7 @@
 package fsck
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -24,6 +25,8 @@ type index struct {
 	size int64  // of the file
 	// dirty says that the file may be behind the log, or ahead of it.
 	dirty bool
+	// do says what to do about a wrong entry; "": remove the file.
+	do string
 }
 
 // load reads the file and reports if it is not there or not a whole number of entries.
@@ -71,7 +74,7 @@ func (x *index) wrong(s *segment, position int64, format string, args ...any) {
 		s.note(x.path, position, doNothing, format, args...)
 		return
 	}
-	s.damage(x.path, position, doRebuild, format, args...)
+	s.damage(x.path, position, cmp.Or(x.do, doRebuild), format, args...)
 }
 
 // position is that of the entry at the front of data.

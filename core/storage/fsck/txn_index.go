@@ -21,6 +21,7 @@ type txnIndex struct {
 }
 
 func (x *txnIndex) load(s *segment) {
+	x.do = doRebuildAborts
 	x.index.load(s, suffixTxnIndex, txnEntrySize, false)
 	x.size = int64(len(x.data))
 }
@@ -57,7 +58,7 @@ func (x *txnIndex) compare(s *segment, at int64, a aborted) {
 	i := slices.IndexFunc(x.want, func(w aborted) bool { return w.lastOffset == a.lastOffset })
 	if i < 0 {
 		// Compaction removes markers, and what was before the log's start is not known.
-		if !slices.Contains(x.vague, a.lastOffset) && a.lastOffset > s.cleanedTo {
+		if !slices.Contains(x.vague, a.lastOffset) && !s.compacted(a.lastOffset) {
 			x.wrong(s, at, "entry of an abort at offset %d, where none is", a.lastOffset)
 		}
 		return
