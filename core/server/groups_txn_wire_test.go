@@ -43,13 +43,17 @@ type txnWire struct {
 	epoch int16
 }
 
-// prepareTransactions waits until the transaction coordinator answers.
+// prepareTransactions waits until the transaction coordinator answers for every id.
 func (w *txnWire) prepareTransactions() {
 	find := kmsg.NewPtrFindCoordinatorRequest()
 	find.CoordinatorType, find.CoordinatorKeys = 1, []string{"wt-prepare"}
 	require.Eventually(w.t, func() bool {
 		w.ask(4, find) // the first question creates the topic of transactions
 		return w.tryInit("wt-prepare") == 0
+	}, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(w.t, func() bool {
+		list := w.ask(0, kmsg.NewPtrListTransactionsRequest()).(*kmsg.ListTransactionsResponse)
+		return list.ErrorCode == 0
 	}, 20*time.Second, 50*time.Millisecond)
 }
 

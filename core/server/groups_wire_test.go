@@ -65,10 +65,11 @@ func (w *groupWire) prepare() {
 		w.topicID = topics[wireTopic].ID
 		return err == nil && len(topics[wireTopic].Partitions) == 3
 	}, 10*time.Second, 10*time.Millisecond)
-	// The first question creates the topic of groups, which takes Kafka a moment.
+	// The first question creates the topic of groups, which takes Kafka a moment. Only then does the
+	// list tell that all of it is loaded.
 	require.Eventually(w.t, func() bool {
-		groups, err := admin.ListGroups(ctx)
 		found := admin.FindGroupCoordinators(ctx, "w-life")
+		groups, err := admin.ListGroups(ctx)
 		if err != nil || len(groups) > 0 || found["w-life"].Err != nil {
 			return false
 		}
