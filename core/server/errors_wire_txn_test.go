@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/millstream-io/millstream/core/coordinator"
 	"github.com/millstream-io/millstream/core/record"
 )
 
@@ -192,6 +193,9 @@ func (e *errorWire) describeTransactions(txn string) {
 
 func (e *errorWire) offsetsInTransaction() {
 	txn, group, topic := e.name("offsets"), e.name("tg"), e.name("commit")
+	for coordinator.PartitionFor(group, 50) == coordinator.PartitionFor("", 50) {
+		group += "g" // the offsets of group "" are added below, and with them all of its partition
+	}
 	id, epoch := e.begin(txn)
 	for _, version := range []int16{0, 1, 2, 3} {
 		e.send("unknown transactional id", version, addOffsetsRequest(e.name("no"), id, epoch, group))
