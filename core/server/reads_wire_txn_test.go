@@ -3,6 +3,7 @@ package server_test
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -93,6 +94,10 @@ func (p *txnProducer) end(commit bool, topic string, partition int32, end int64)
 		got := fetchOne(p.w, fetchRequest(12, topic, [16]byte{}, partition, 0))
 		return got.HighWatermark == end
 	}, waitLong, waitShort)
+	// The next marker shall be a later one: the log is asked for the record with the largest time.
+	now := time.Now().UnixMilli()
+	require.Eventually(p.w.t, func() bool { return time.Now().UnixMilli() > now }, waitLong,
+		waitShort)
 }
 
 // transactions reads a log of overlapping transactions from every offset, after each step.
