@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/millstream-io/millstream/core/raft"
@@ -145,6 +146,7 @@ func (c *check) sameBroker(data, quorum string) {
 				lines = append(lines, strings.TrimSpace(line))
 			}
 		}
+		slices.Sort(lines) // Kafka writes them in another order
 		return strings.Join(lines, ", ")
 	}
 	a, b := identity(data), identity(quorum)

@@ -32,6 +32,7 @@ var ErrMetadataLost = errors.New("the metadata log is lost")
 // uses is refused with that process's pid (vfs.ErrLocked).
 func Open(ctx context.Context, opts Options) (*Broker, error) {
 	opts.withDefaults()
+	opts.takeNodeID()
 	if err := opts.validate(); err != nil {
 		return nil, fmt.Errorf("open broker: %w", err)
 	}
@@ -64,6 +65,9 @@ func (b *Broker) open(ctx, run context.Context) error {
 		return err
 	}
 	if err := b.register(ctx); err != nil {
+		return err
+	}
+	if err := b.adopt(ctx); err != nil {
 		return err
 	}
 	if err := b.openReplicas(ctx); err != nil {
@@ -141,6 +145,9 @@ const reservedSpace = 4 << 20
 // checkMetadataIsThere refuses a directory that lost its metadata log: a new one knows none of the
 // partitions, so that all of them would be set aside.
 func (b *Broker) checkMetadataIsThere() error {
+	if _, isKafkas := b.dataDir.Log(raft.LogPartition); isKafkas {
+		return nil // see adopt
+	}
 	_, err := b.opts.FS.Stat(b.quorumPath())
 	if n := len(b.dataDir.Logs()); n > 0 && errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %s is missing, but %s has %d partitions: restore %s from a backup, or "+

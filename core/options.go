@@ -23,7 +23,8 @@ type Options struct {
 	AdvertisedHost string
 	// HTTPListen is the address of /healthz, /readyz and /metrics; "" serves none.
 	HTTPListen string
-	// NodeID is this node's id. Default 1; it must stay the same for a DataDir.
+	// NodeID is this node's id; it must stay the same for a DataDir. Default: that of DataDir, else
+	// 1.
 	NodeID int32
 	// Config are broker settings by Kafka's names, such as num.partitions or log.flush.
 	Config map[string]string
@@ -47,9 +48,6 @@ const (
 func (o *Options) withDefaults() {
 	if o.Listen == "" {
 		o.Listen = defaultListen
-	}
-	if o.NodeID == 0 {
-		o.NodeID = defaultNodeID
 	}
 	if o.FS == nil {
 		o.FS = vfs.OS()

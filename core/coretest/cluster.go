@@ -14,6 +14,7 @@ import (
 
 	"github.com/millstream-io/millstream/core"
 	"github.com/millstream-io/millstream/core/vfs"
+	"github.com/millstream-io/millstream/core/vfs/vfstest"
 	"github.com/millstream-io/millstream/core/vnet"
 )
 
@@ -89,6 +90,7 @@ func Start(t testing.TB, opts Options) *Cluster {
 	}
 	t.Cleanup(func() {
 		c.Stop()
+		vfstest.Keep(t, c.opts.FS, c.opts.DataDir)
 		if t.Failed() {
 			c.log.Lock()
 			defer c.log.Unlock()

@@ -16,6 +16,7 @@ import (
 	"github.com/millstream-io/millstream/core/record"
 	"github.com/millstream-io/millstream/core/storage"
 	"github.com/millstream-io/millstream/core/vfs"
+	"github.com/millstream-io/millstream/core/vfs/vfstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -47,6 +48,7 @@ func newCluster(t testing.TB, fsys vfs.FS) *cluster {
 
 func (c *cluster) open() {
 	c.t.Helper()
+	vfstest.Keep(c.t, c.fsys, "/data")
 	var err error
 	c.dir, err = storage.OpenDir(context.Background(), storage.DirOptions{FS: c.fsys,
 		Path: "/data", NodeID: node})

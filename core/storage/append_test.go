@@ -10,6 +10,7 @@ import (
 
 	"github.com/millstream-io/millstream/core/record"
 	"github.com/millstream-io/millstream/core/vfs"
+	"github.com/millstream-io/millstream/core/vfs/vfstest"
 )
 
 // Rule 7: the checks of Kafka's LogValidator, with the answers of a real 4.4.0 broker: format
@@ -267,6 +268,7 @@ func TestRule6_ExpiredProducersStartAnywhere(t *testing.T) {
 }
 
 func TestAppendReplicatedKeepsOffsetsAndEpochs(t *testing.T) {
+	vfstest.LeaveOut(t, "the copy of a compacted log, not itself compacted")
 	d := mustOpen(t, vfs.NewMem(), "/data")
 	l := mustCreate(t, d, smallConfig())
 	batch := func(offset int64, epoch int32) []byte {

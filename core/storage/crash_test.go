@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/millstream-io/millstream/core/vfs"
+	"github.com/millstream-io/millstream/core/vfs/vfstest"
 )
 
 // promise is what a caller has been told at some moment, and what it has asked for.
@@ -68,6 +69,7 @@ func (c crashPoint) check(t *testing.T) {
 		t.Helper()
 		require.FailNow(t, fmt.Sprintf(format, args...), "crash ahead of %q, seed %d", c.step, c.seed)
 	}
+	vfstest.Keep(t, c.disk, "/data")
 	d, err := OpenDir(t.Context(), DirOptions{FS: c.disk, Path: "/data", NodeID: 1,
 		Now: newTestClock().now})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/millstream-io/millstream/core/record"
 	"github.com/millstream-io/millstream/core/vfs"
+	"github.com/millstream-io/millstream/core/vfs/vfstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -58,6 +59,7 @@ func mustOpen(t testing.TB, fsys vfs.FS, path string) *Dir {
 
 func mustOpenAt(t testing.TB, fsys vfs.FS, path string, clock *testClock) *Dir {
 	t.Helper()
+	vfstest.Keep(t, fsys, path)
 	d, err := OpenDir(t.Context(), DirOptions{FS: fsys, Path: path, Now: clock.now, NodeID: 1})
 	require.NoError(t, err)
 	t.Cleanup(func() {

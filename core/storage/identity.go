@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/millstream-io/millstream/core/vfs"
 )
 
 // encodeID writes a uuid as Kafka does: 22 characters of URL-safe base64 without padding.
@@ -123,4 +125,14 @@ func parseCleanShutdown(data []byte) (cleanShutdown, error) {
 		return c, fmt.Errorf("%w: %q", ErrBadFile, data)
 	}
 	return c, nil
+}
+
+// ReadNodeID reads whose data directory it is from its meta.properties.
+func ReadNodeID(fsys vfs.FS, name string) (int32, error) {
+	data, err := vfs.ReadFile(fsys, name)
+	if err != nil {
+		return 0, err
+	}
+	m, err := parseMetaProperties(data)
+	return m.nodeID, err
 }

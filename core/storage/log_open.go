@@ -65,6 +65,11 @@ func (l *Log) finishOpen(p openParams, scanned epochList) error {
 	if err := l.dropSnapshots(func(at int64) bool { return at > l.end.Load() }); err != nil {
 		return err
 	}
+	if !p.clean {
+		if err := l.dropBrokenSnapshots(); err != nil {
+			return err
+		}
+	}
 	state, err := l.rebuildProducers(l.end.Load())
 	if err != nil {
 		return err

@@ -41,8 +41,12 @@ func (l *Log) rebuildProducers(end int64) (producerState, error) {
 		if !errors.Is(err, ErrBadFile) {
 			return producerState{}, err
 		}
-		l.logger.Warn("producer snapshot ignored, reading more of the log instead",
+		l.logger.Warn("broken producer snapshot removed, reading more of the log instead",
 			"partition", l.tp, "error", err)
+		name := segmentFile(l.dir(), at, suffixSnapshot)
+		if err := removeIfExists(l.fsys, name); err != nil {
+			l.logger.Warn("broken producer snapshot stays", "file", name, "error", err)
+		}
 	}
 	now := l.clock()
 	for _, p := range table {
@@ -241,6 +245,15 @@ func (l *Log) dropSnapshots(unwanted func(offset int64) bool) error {
 		}
 	}
 	return nil
+}
+
+// dropBrokenSnapshots removes those that a power cut left without their bytes: they are written
+// without a sync, since the log has all that is in them.
+func (l *Log) dropBrokenSnapshots() error {
+	return l.dropSnapshots(func(at int64) bool {
+		_, err := readSnapshot(l.fsys, l.dir(), at)
+		return errors.Is(err, ErrBadFile)
+	})
 }
 
 // dropStraySnapshots keeps the snapshots of live segments and the newest one.

@@ -87,7 +87,9 @@ func (l *Log) syncWithToken() (moved bool, err error) {
 		}
 		var err error
 		if first+i < len(list)-1 {
-			err = s.flushSealedAborts()
+			if err = s.flushSealedAborts(); err == nil {
+				err = s.sealLate()
+			}
 		}
 		if isNoSpace(err) {
 			// Recovery would not look there again: without these no offset may count as synced.

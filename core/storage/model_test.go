@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/millstream-io/millstream/core/vfs"
+	"github.com/millstream-io/millstream/core/vfs/vfstest"
 )
 
 // logModel is a log as a slice of values, beside the real one.
@@ -141,8 +142,8 @@ func (m *logModel) Check(t *rapid.T) {
 	}
 }
 
-func TestLogAgainstASlice(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+func TestLogAgainstASlice(outer *testing.T) {
+	rapid.Check(outer, func(t *rapid.T) {
 		m := &logModel{disk: vfs.NewMem(), clock: newTestClock(), config: DefaultConfig()}
 		m.config.SegmentBytes = rapid.Int64Range(1400, 6000).Draw(t, "segment.bytes")
 		m.config.IndexIntervalBytes = rapid.IntRange(1, 1000).Draw(t, "interval")
@@ -151,7 +152,13 @@ func TestLogAgainstASlice(t *testing.T) {
 		m.config.Flush = rapid.SampledFrom([]FlushPolicy{FlushAlways, FlushGroup,
 			FlushOS}).Draw(t, "flush")
 		m.open(t)
-		defer func() { m.dir.closeAll(); _ = m.dir.lock.Close() }()
+		defer func() {
+			m.log.SetHighWatermark(m.log.EndOffset())
+			_ = m.dir.Close() // with an error if the model closed it before
+			m.dir.closeAll()
+			_ = m.dir.lock.Close()
+			vfstest.Keep(outer, m.disk, "/data")
+		}()
 		t.Repeat(map[string]func(*rapid.T){
 			"append": m.Append, "append2": m.Append, "sync": m.Sync, "checkpoint": m.Checkpoint,
 			"truncate": m.Truncate, "deleteRecords": m.DeleteRecords, "retain": m.Retain,

@@ -289,6 +289,17 @@ func (s *segment) seal() error {
 	return s.unreserveLocked()
 }
 
+// sealLate is seal if that could not be done when the log was opened, on a full disk.
+func (s *segment) sealLate() error {
+	s.mu.Lock()
+	sealed := s.mu.sealed
+	s.mu.Unlock()
+	if sealed {
+		return nil
+	}
+	return s.seal()
+}
+
 // unreserveLocked gives back the disk space behind the end.
 func (s *segment) unreserveLocked() error {
 	if !s.reserved {

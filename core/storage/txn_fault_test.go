@@ -86,8 +86,8 @@ func TestAbortedTransactionsOnAFullDisk(t *testing.T) {
 	require.Equal(t, l.EndOffset(), l.SyncedOffset())
 	requireSettled(t, d)
 	require.NoError(t, d.saveCheckpoints())
-	d = mustOpen(t, mem.CrashClone(2), "/data")
-	requireSettled(t, d)
+	requireSettled(t, mustOpen(t, mem.CrashClone(2), "/data"))
+	require.NoError(t, d.Close())
 }
 
 // A segment may have been active, its indexes in memory, when the offset that it ends at became the

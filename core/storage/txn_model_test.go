@@ -12,6 +12,7 @@ import (
 
 	"github.com/millstream-io/millstream/core/record"
 	"github.com/millstream-io/millstream/core/vfs"
+	"github.com/millstream-io/millstream/core/vfs/vfstest"
 )
 
 // txnStep is one batch of a journal: data of a producer, or a marker.
@@ -335,6 +336,7 @@ func txnCrashWorkload(t *testing.T, rec *crashRecorder, fsys vfs.FS, policy Flus
 // checkTxns opens the disk after the cut, compares the log with the journal, and goes on writing.
 func (c crashPoint) checkTxns(t *testing.T, j journal) {
 	t.Helper()
+	vfstest.Keep(t, c.disk, "/data")
 	d, err := OpenDir(t.Context(), DirOptions{FS: c.disk, Path: "/data", NodeID: 1,
 		Now: newTestClock().now})
 	require.NoError(t, err, c.step)
@@ -463,8 +465,8 @@ func (m *txnLogModel) Check(t *rapid.T) {
 	checkTxns(t, m.log, m.w.journal, rapid.IntRange(1, 2000).Draw(t, "maxBytes"))
 }
 
-func TestTransactionsAgainstAJournal(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+func TestTransactionsAgainstAJournal(outer *testing.T) {
+	rapid.Check(outer, func(t *rapid.T) {
 		m := &txnLogModel{disk: vfs.NewMem(), config: DefaultConfig()}
 		m.config.SegmentBytes = rapid.Int64Range(400, 3000).Draw(t, "segment.bytes")
 		m.config.IndexIntervalBytes = rapid.IntRange(1, 1000).Draw(t, "interval")
@@ -472,7 +474,13 @@ func TestTransactionsAgainstAJournal(t *testing.T) {
 		m.config.Flush = rapid.SampledFrom([]FlushPolicy{FlushAlways, FlushGroup,
 			FlushOS}).Draw(t, "flush")
 		m.open(t)
-		defer func() { m.dir.closeAll(); _ = m.dir.lock.Close() }()
+		defer func() {
+			m.log.SetHighWatermark(m.log.EndOffset())
+			_ = m.dir.Close() // with an error if the model closed it before
+			m.dir.closeAll()
+			_ = m.dir.lock.Close()
+			vfstest.Keep(outer, m.disk, "/data")
+		}()
 		checkpoint := func(t *rapid.T) { require.NoError(t, m.dir.saveCheckpoints()) }
 		t.Repeat(map[string]func(*rapid.T){
 			"write": m.Write, "write2": m.Write, "commit": m.Commit, "sync": m.Sync,

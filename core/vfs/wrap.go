@@ -45,6 +45,9 @@ type wrapFS struct {
 	before func(*call) error
 }
 
+// Unwrap returns the file system beneath.
+func (w *wrapFS) Unwrap() FS { return w.FS }
+
 func (w *wrapFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
 	c := call{op: OpOpen, name: name}
 	if flag&Create != 0 {

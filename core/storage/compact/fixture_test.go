@@ -14,6 +14,7 @@ import (
 	"github.com/millstream-io/millstream/core/record"
 	"github.com/millstream-io/millstream/core/storage"
 	"github.com/millstream-io/millstream/core/vfs"
+	"github.com/millstream-io/millstream/core/vfs/vfstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,7 +37,8 @@ type fixture struct {
 	clock   atomic.Int64
 	stamp   int64 // of the next record
 	config  storage.Config
-	hold    bool // the high watermark stays
+	hold    bool  // the high watermark stays
+	epoch   int32 // of the last batch: a leader's epochs never go down
 }
 
 // compactConfig compacts whatever is dirty. Records 1 s apart roll a segment.
@@ -62,6 +64,9 @@ func (f *fixture) now() time.Time { return time.UnixMilli(f.clock.Load()) }
 // open opens the directory on f.fs, as after a start.
 func (f *fixture) open() {
 	f.t.Helper()
+	if _, breaksOff := f.fs.(*failAt); !breaksOff { // the test goes on with a copy
+		vfstest.Keep(f.t, f.fs, "/data")
+	}
 	var err error
 	f.dir, err = storage.OpenDir(f.t.Context(), storage.DirOptions{FS: f.fs, Path: "/data",
 		NodeID: 1, Now: f.now})
@@ -97,7 +102,8 @@ func (f *fixture) put(texts ...string) int64 {
 
 func (f *fixture) putBatch(o record.BuilderOptions, texts ...string) int64 {
 	f.t.Helper()
-	o.BaseOffset = f.log.EndOffset()
+	f.epoch = max(f.epoch, o.LeaderEpoch)
+	o.BaseOffset, o.LeaderEpoch = f.log.EndOffset(), f.epoch
 	b := record.NewBuilder(o)
 	for _, r := range f.records(texts...) {
 		b.Append(r)
@@ -121,7 +127,7 @@ func (f *fixture) append(b record.Batch) int64 {
 func (f *fixture) marker(producer int64, kind record.ControlType) int64 {
 	f.t.Helper()
 	return f.append(record.ControlBatch(record.ControlOptions{Type: kind, ProducerID: producer,
-		BaseOffset: f.log.EndOffset(), Timestamp: f.stamp}))
+		LeaderEpoch: f.epoch, BaseOffset: f.log.EndOffset(), Timestamp: f.stamp}))
 }
 
 // roll has the next batch begin a segment.

@@ -12,6 +12,7 @@ import (
 	"github.com/millstream-io/millstream/core/record"
 	"github.com/millstream-io/millstream/core/storage"
 	"github.com/millstream-io/millstream/core/vfs"
+	"github.com/millstream-io/millstream/core/vfs/vfstest"
 )
 
 // testdata/kafka-4.4.0 is a partition before and after Apache Kafka 4.4.0 compacted it, see the
@@ -24,6 +25,12 @@ func openRecorded(t *testing.T, name string) (vfs.FS, *storage.Dir, *storage.Log
 	t.Helper()
 	disk := vfs.NewMem()
 	copyFrom(t, filepath.Join("testdata/kafka-4.4.0", name), disk, "/data")
+	// The recording has none.
+	require.NoError(t, vfs.WriteFileAtomic(disk, "/data/"+recorded.String()+"/partition.metadata",
+		[]byte("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"), 0o644))
+	if strings.HasPrefix(name, "before-") {
+		vfstest.Keep(t, disk, "/data")
+	}
 	dir, err := storage.OpenDir(t.Context(), storage.DirOptions{FS: disk, Path: "/data", NodeID: 1})
 	require.NoError(t, err)
 	l, ok := dir.Log(recorded)

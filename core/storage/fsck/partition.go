@@ -37,6 +37,7 @@ type partition struct {
 	hasEpochs bool            // the file is there and well formed
 
 	recoveryPoint int64 // -1: unknown
+	start         int64 // records before it were deleted, -1: unknown
 	cleanedTo     int64 // offset below which compaction has been, -1: nowhere
 
 	next      int64 // offset that the next batch must have, or a later one
@@ -53,6 +54,7 @@ func (c *checker) partition(name, dir string) error {
 	p := &partition{
 		checker: c, name: name, dir: dir, indexes: make(map[string]bool), lastEpoch: -1,
 		recoveryPoint: c.point(fileRecoveryPoints, name), cleanedTo: c.point(fileCleaned, name),
+		start: c.point(fileStartOffsets, name),
 	}
 	c.summary.Partitions++
 	entries, err := c.opts.FS.ReadDir(dir)

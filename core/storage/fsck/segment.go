@@ -249,7 +249,8 @@ func (s *segment) epoch(h header, epoch int32) {
 	}
 	s.lastEpoch = max(s.lastEpoch, epoch)
 	want := s.epochAt(h.baseOffset)
-	if !s.hasEpochs || epoch < 0 || want == epoch {
+	deleted := want < 0 && h.baseOffset < s.start // its epoch is forgotten with its records
+	if !s.hasEpochs || epoch < 0 || want == epoch || deleted {
 		s.wrongEpoch = epochLine{epoch: -1}
 		return
 	}
