@@ -12,8 +12,8 @@ import (
 	"github.com/millstream-io/millstream/core/vfs"
 )
 
-// TestTheAdviceForAbortsIsRight does what the check says about an index of aborted transactions in a
-// sealed segment, be it missing, empty, or wrong in one byte: the next start has it as it was.
+// TestTheAdviceForAbortsIsRight does what the check says about an index of aborted transactions in
+// a sealed segment, be it missing, empty, or wrong in one byte: the next start has it as it was.
 func TestTheAdviceForAbortsIsRight(t *testing.T) {
 	const index = "/data/t-0/00000000000000000000.txnindex"
 	config := storage.DefaultConfig()
