@@ -123,7 +123,8 @@ func (l *Log) readTopicID() error {
 	}
 	id, err := parsePartitionMetadata(data)
 	if err != nil && l.hasRecords() {
-		return fmt.Errorf("read %s: %w", name, err)
+		return fmt.Errorf("read %s: %w; nobody knows which topic's records these are: stop and write "+
+			"it anew with the topic's id, as the topic's other partitions have it", name, err)
 	}
 	if err == nil { // else its creation was not finished
 		l.topicID.Store(&id)

@@ -242,4 +242,6 @@ func TestBrokenTopicIDTakesThePartitionOffline(t *testing.T) {
 	d := mustOpen(t, fsys, "/data")
 	l, _ := d.Log(tp0)
 	require.ErrorIs(t, l.Err(), ErrBadFile)
+	require.ErrorContains(t, l.Err(), filePartitionMetadata)
+	require.ErrorContains(t, l.Err(), "write it anew with the topic's id")
 }
