@@ -13,13 +13,8 @@ import (
 	"github.com/millstream-io/millstream/core/raft"
 )
 
-const (
-	// maxNewPartitions bounds the partitions of one command, as Kafka does.
-	maxNewPartitions = 10_000
-	// defaultReplicas is the replication factor where nothing says another, if there are so many
-	// brokers.
-	defaultReplicas = 3
-)
+// maxNewPartitions bounds the partitions of one command, as Kafka does.
+const maxNewPartitions = 10_000
 
 // CreateTopic is a topic to make.
 type CreateTopic struct {
@@ -347,8 +342,7 @@ func defaultReplication(img *metadata.Image, name string) int16 {
 	case metadata.TransactionState:
 		setting = "transaction.state.log.replication.factor"
 	}
-	brokers := int64(len(img.Brokers()))
-	return int16(img.BrokerConfigInt(setting, max(1, min(defaultReplicas, brokers))))
+	return int16(img.BrokerConfigInt(setting, 1))
 }
 
 // internalConfigs returns what an internal topic needs to work.

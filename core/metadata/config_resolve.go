@@ -8,6 +8,10 @@ import (
 	"strings"
 )
 
+// defaultReplicas is how many replicas a topic has for which no setting says a number, if there are
+// as many brokers.
+const defaultReplicas = 3
+
 // ConfigSource says where a value comes from, with the numbers of DescribeConfigs.
 type ConfigSource int8
 
@@ -128,8 +132,13 @@ func (i *Image) brokerValue(id int32, def *ConfigDef) ConfigValue {
 		return valueOf(def, found)
 	}
 	found := i.appendSet(nil, id, def.Name)
-	if !def.NoDefault {
+	switch {
+	case !def.NoDefault:
 		found = append(found, ConfigSynonym{def.Name, def.Default, SourceDefault})
+	case strings.HasSuffix(def.Name, "replication.factor"):
+		// Follows the number of brokers; tools want to read a number.
+		replicas := strconv.Itoa(max(1, min(defaultReplicas, len(i.brokers))))
+		found = append(found, ConfigSynonym{def.Name, replicas, SourceDefault})
 	}
 	return valueOf(def, found)
 }

@@ -67,7 +67,7 @@ func TestImageFindsWhatWasApplied(t *testing.T) {
 	require.Len(t, defaults, 1)
 	require.Equal(t, "3", defaults[0].Value)
 	require.Equal(t, int64(50), img.BrokerConfigInt("offsets.topic.num.partitions", 1))
-	require.Equal(t, int64(7), img.BrokerConfigInt("default.replication.factor", 7)) // null
+	require.Equal(t, int64(7), img.BrokerConfigInt("log.flush.interval.ms", 7)) // null
 	require.Equal(t, int64(7), img.BrokerConfigInt("no.such.setting", 7))
 }
 
