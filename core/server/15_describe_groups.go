@@ -14,14 +14,21 @@ import (
 //   - A group that does not exist is in state Dead without error, from version 6 on with
 //     GROUP_ID_NOT_FOUND (KIP-1043).
 //   - Metadata and assignments of members are shown once the group is stable.
-//
-// Known gap: authorized operations are answered as "not asked", since there are no ACLs.
+//   - Authorized operations are told if asked for, and only of a group without an error (KIP-430).
+
+// groupOperations are the operations that everybody may do on a group while access is not
+// controlled, as a bit field: read, delete, describe, describe and alter configs.
+const groupOperations = 1<<3 | 1<<6 | 1<<8 | 1<<10 | 1<<11
 
 func (s *Server) describeGroups(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.message.(*kmsg.DescribeGroupsRequest)
 	resp := response[*kmsg.DescribeGroupsResponse](r)
 	for _, id := range req.Groups {
-		resp.Groups = append(resp.Groups, s.describeGroup(ctx, r.version, id))
+		group := s.describeGroup(ctx, r.version, id)
+		if req.IncludeAuthorizedOperations && group.ErrorCode == 0 {
+			group.AuthorizedOperations = groupOperations
+		}
+		resp.Groups = append(resp.Groups, group)
 	}
 	return resp, nil
 }

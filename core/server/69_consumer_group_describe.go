@@ -15,8 +15,7 @@ import (
 //   - A group that does not exist, or is a classic one, is GROUP_ID_NOT_FOUND.
 //   - The assignment of a member has what it still has to give back, too.
 //   - Version 1 tells members that use the classic protocol (0) from the others (1).
-//
-// Known gap: authorized operations are answered as "not asked", since there are no ACLs.
+//   - Authorized operations are told if asked for, and only of a group without an error (KIP-430).
 
 func (s *Server) consumerGroupDescribe(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.message.(*kmsg.ConsumerGroupDescribeRequest)
@@ -29,7 +28,11 @@ func (s *Server) consumerGroupDescribe(ctx context.Context, r *request) (kmsg.Re
 			resp.Groups = append(resp.Groups, out)
 			continue
 		}
-		resp.Groups = append(resp.Groups, s.describeConsumerGroup(ctx, id))
+		group := s.describeConsumerGroup(ctx, id)
+		if req.IncludeAuthorizedOperations && group.ErrorCode == 0 {
+			group.AuthorizedOperations = groupOperations
+		}
+		resp.Groups = append(resp.Groups, group)
 	}
 	return resp, nil
 }
