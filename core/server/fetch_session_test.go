@@ -52,6 +52,20 @@ func putOne(t testing.TB, w *wire, partition int32) {
 	got := produceOne(w, produceRequest(9, "t", [16]byte{}, partition,
 		batch(t, 1, record.BuilderOptions{})))
 	require.Zero(t, got.ErrorCode)
+	// The last stable offset follows the high watermark a moment later, and a session tells of it.
+	require.Eventually(t, func() bool {
+		req := kmsg.NewPtrListOffsetsRequest()
+		req.SetVersion(7)
+		req.ReplicaID, req.IsolationLevel = -1, 1
+		rt := kmsg.NewListOffsetsRequestTopic()
+		rt.Topic = "t"
+		rp := kmsg.NewListOffsetsRequestTopicPartition()
+		rp.Partition, rp.Timestamp = partition, -1
+		rt.Partitions = append(rt.Partitions, rp)
+		req.Topics = append(req.Topics, rt)
+		resp := ask[*kmsg.ListOffsetsResponse](w, req)
+		return resp.Topics[0].Partitions[0].Offset > got.BaseOffset
+	}, 10*time.Second, time.Millisecond)
 }
 
 // TestKIP227_SessionTellsOnlyWhatChanged is the life of a session: begun with all partitions, then

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,6 +44,7 @@ func TestGroupsAnswerAsKafkaDoes(t *testing.T) {
 type groupWire struct {
 	t       *testing.T
 	broker  answerer
+	mu      sync.Mutex             // guards clients: some wait in the background
 	clients map[string]*kgo.Client // by request and version
 	names   map[string]string      // what each uuid is called in the text
 	topicID [16]byte
@@ -87,6 +89,7 @@ func (w *groupWire) prepare() {
 // ask sends a request in a version.
 func (w *groupWire) ask(version int16, req kmsg.Request) kmsg.Response {
 	key := fmt.Sprintf("%T %d", req, version)
+	w.mu.Lock()
 	cl := w.clients[key]
 	if cl == nil {
 		versions := kversion.Stable()
@@ -94,6 +97,7 @@ func (w *groupWire) ask(version int16, req kmsg.Request) kmsg.Response {
 		cl = w.broker.client(w.t, kgo.MaxVersions(versions))
 		w.clients[key] = cl
 	}
+	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
 	defer cancel()
 	resp, err := cl.Broker(1).RetriableRequest(ctx, req)
@@ -116,7 +120,10 @@ func (w *groupWire) send(label string, version int16, req kmsg.Request) kmsg.Res
 func (w *groupWire) later(version int16, req kmsg.Request) <-chan kmsg.Response {
 	ch := make(chan kmsg.Response, 1)
 	key := fmt.Sprintf("%T %d", req, version)
-	if w.clients[key] == nil {
+	w.mu.Lock()
+	settled := w.clients[key] != nil
+	w.mu.Unlock()
+	if !settled {
 		w.ask(version, joinRequest("", ""))
 	}
 	go func() { ch <- w.ask(version, req) }()

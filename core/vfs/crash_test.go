@@ -2,6 +2,7 @@ package vfs_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -169,4 +170,36 @@ func TestCrashCloneIsReproducibleAndApart(t *testing.T) {
 	_, err = m.CrashClone(1).Lock("/lock")
 	require.NoError(t, err)
 	require.NoError(t, lock.Close())
+}
+
+// A power cut is one moment for all files: what was written after another file was synced is never
+// there without it.
+func TestCrashCloneIsOneMoment(t *testing.T) {
+	m := vfs.NewMem()
+	create := func(name string) vfs.File {
+		f, err := m.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
+		require.NoError(t, err)
+		return f
+	}
+	first, second := create("/first"), create("/second")
+	require.NoError(t, m.SyncDir("/"))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for n := range int64(5000) {
+			for _, f := range []vfs.File{first, second} {
+				_, _ = f.WriteAt([]byte("x"), n)
+				_ = f.Datasync()
+			}
+		}
+	}()
+	for seed := uint64(1); ; seed++ {
+		c := m.CrashClone(seed)
+		require.GreaterOrEqual(t, len(content("/first")(c)), len(content("/second")(c)))
+		select {
+		case <-done:
+			return
+		default:
+		}
+	}
 }

@@ -19,8 +19,37 @@ func (m *Mem) CrashClone(seed uint64) *Mem {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	// All files are held before the first is copied: a power cut is one moment, and what was
+	// written after a sync of another file must not be there without it.
+	held := make(map[*memNode]bool)
+	hold(m.mu.root, held)
 	c.mu.root = crash.node(m.mu.root)
+	for n := range held {
+		if !n.mode.IsDir() {
+			n.file.mu.RUnlock()
+		}
+	}
 	return c
+}
+
+// hold locks the content of all files that a crash may bring, from n on.
+func hold(n *memNode, held map[*memNode]bool) {
+	if n == nil || held[n] {
+		return
+	}
+	held[n] = true
+	if !n.mode.IsDir() {
+		n.file.mu.RLock()
+		return
+	}
+	for _, entry := range n.entries {
+		hold(entry, held)
+	}
+	for _, change := range n.changes {
+		hold(change.node, held)
+		hold(change.replaced, held)
+		hold(change.unlinked, held)
+	}
 }
 
 type crasher struct {
@@ -47,6 +76,7 @@ func (c *crasher) keep(n int) []bool {
 	return kept
 }
 
+// node returns what is left of n. The content of all files is held.
 func (c *crasher) node(n *memNode) *memNode {
 	if made := c.done[n]; made != nil {
 		return made
@@ -54,8 +84,6 @@ func (c *crasher) node(n *memNode) *memNode {
 	made := &memNode{mode: n.mode}
 	c.done[n] = made
 	if !n.mode.IsDir() {
-		n.file.mu.RLock()
-		defer n.file.mu.RUnlock()
 		made.file.mu.bytes = c.content(&n.file)
 		made.file.mu.modified = n.file.mu.modified
 		return made
