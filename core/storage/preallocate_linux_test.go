@@ -24,16 +24,18 @@ func TestPreallocateReservesTheSegment(t *testing.T) {
 		require.NoError(t, syscall.Stat(name, &st))
 		return st.Blocks * 512
 	}
-	if blocks(0) == 0 {
-		t.Skip("the file system cannot reserve space")
+	// A file system that cannot reserve space must serve the log all the same.
+	least := int64(0)
+	if blocks(0) > 0 {
+		least = 4 << 20
 	}
-	require.GreaterOrEqual(t, blocks(0), int64(4<<20))
+	require.GreaterOrEqual(t, blocks(0), least)
 	require.Zero(t, l.Size())
 	mustAppend(t, l, batchOf(t, 1, 1_000_000, t0))
 	mustAppend(t, l, batchOf(t, 1, 1000, t0+c.SegmentMS+1)) // rolls
 	require.Len(t, *l.segments.Load(), 2)
 	require.Less(t, blocks(0), int64(2<<20))
-	require.GreaterOrEqual(t, blocks(1), int64(4<<20))
+	require.GreaterOrEqual(t, blocks(1), least)
 	require.NoError(t, d.Close())
 	require.Less(t, blocks(1), int64(1<<20))
 	require.Len(t, readAll(t, mustCreate(t, mustOpen(t, vfs.OS(), dir), c), 1<<22), 2)

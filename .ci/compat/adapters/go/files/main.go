@@ -89,7 +89,7 @@ func send(c *kgo.Client, topic string, partition int32, from, n int) {
 	var list []*kgo.Record
 	for i := from; i < from+n; i++ {
 		r := &kgo.Record{Topic: topic, Partition: partition, Key: fmt.Appendf(nil, "k%d", i%7),
-			Value: fmt.Appendf(nil, "value %d of %s-%d %s", i, topic, partition, strings.Repeat("x", i%90)),
+			Value:     fmt.Appendf(nil, "value %d of %s-%d %s", i, topic, partition, strings.Repeat("x", i%90)),
 			Timestamp: time.Now().Add(-time.Duration(1000-i) * time.Millisecond)}
 		switch i % 5 {
 		case 1:
