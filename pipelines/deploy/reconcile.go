@@ -77,9 +77,18 @@ func NewReconciler(opts ReconcilerOptions) *Reconciler {
 // Run follows the revisions until ctx ends, then drains every pipeline. What was wanted before it
 // began is brought up first; each later record is an order of its own.
 func (r *Reconciler) Run(ctx context.Context) error {
-	ctx, stop := context.WithCancel(ctx)
+	running, stop := context.WithCancel(ctx)
 	defer r.wg.Wait()
 	defer stop()
+	err := r.reconcile(running)
+	if ctx.Err() != nil {
+		return nil // it was told to stop, while it still read what is wanted perhaps
+	}
+	return err
+}
+
+// reconcile starts what is wanted, then follows the topic that says what is.
+func (r *Reconciler) reconcile(ctx context.Context) error {
 	known, err := r.opts.Store.wanted(ctx)
 	if err != nil {
 		return err
@@ -98,16 +107,12 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	for name, why := range known.unreadable {
 		r.order(ctx, name, order{unreadable: why}, last[name])
 	}
-	err = r.opts.Store.follow(ctx, RevisionTopic, func(rec *kgo.Record) (bool, error) {
+	return r.opts.Store.follow(ctx, RevisionTopic, func(rec *kgo.Record) (bool, error) {
 		if rec.Offset >= known.end && !strings.Contains(string(rec.Key), "@") {
 			r.order(ctx, string(rec.Key), readOrder(rec), Status{})
 		}
 		return false, nil
 	})
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }
 
 // order is one record of the revision topic.

@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -193,4 +194,14 @@ func TestOvertakenRevisionIsNotStarted(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, now.Number)
 	require.NotContains(t, r.launch.said(), "one")
+}
+
+// TestStoppedBeforeItBegan: a node may be stopped at any moment of its start, and that is no
+// failure of what runs the pipelines.
+func TestStoppedBeforeItBegan(t *testing.T) {
+	r := newRig(t)
+	ctx, cancel := context.WithCancel(r.ctx())
+	cancel()
+	reconciler := deploy.NewReconciler(deploy.ReconcilerOptions{Store: r.store, Launcher: r.launch})
+	require.NoError(t, reconciler.Run(ctx))
 }
