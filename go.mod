@@ -6,6 +6,7 @@ require (
 	github.com/cockroachdb/datadriven v1.0.3 // scenario and golden tests as readable text files
 	github.com/expr-lang/expr v1.17.8 // the expression language of pipelines, type-checked and bounded
 	github.com/fsnotify/fsnotify v1.10.1 // dev notices changed files without polling
+	github.com/go-jose/go-jose/v4 v4.1.9 // signed tokens and key sets of OAUTHBEARER, checked with allowed algorithms only
 	github.com/goccy/go-yaml v1.19.2 // renders YAML syntax errors with the place and the line
 	github.com/google/uuid v1.6.0 // topic, directory, cluster and member ids
 	github.com/hashicorp/go-hclog v1.6.3 // the logger go-plugin asks for; bridged to slog

@@ -43,8 +43,10 @@ type Broker struct {
 	configuring sync.Mutex
 	admin       *admin.Server
 
-	listener, pipe net.Listener
-	httpListener   net.Listener
+	// listeners are those of the network, the first one being Addr's.
+	listeners    []*openListener
+	pipe         net.Listener
+	httpListener net.Listener
 	// local is the network of clients in this process.
 	local *vnet.Pipe
 	// follow follows the metadata; see follower.
@@ -67,8 +69,18 @@ type Broker struct {
 	failed chan struct{}
 }
 
-// Addr returns the address that the Kafka listener listens on, host:port.
-func (b *Broker) Addr() string { return b.listener.Addr().String() }
+// Addr returns the address that the first Kafka listener listens on, host:port.
+func (b *Broker) Addr() string { return b.listeners[0].Addr().String() }
+
+// ListenerAddr returns the address that a listener listens on, "" if there is none of that name.
+func (b *Broker) ListenerAddr(name string) string {
+	for _, l := range b.listeners {
+		if l.name == name {
+			return l.Addr().String()
+		}
+	}
+	return ""
+}
 
 // HTTPAddr returns the address of the HTTP endpoints, "" if there are none.
 func (b *Broker) HTTPAddr() string {
@@ -152,7 +164,9 @@ func (b *Broker) close(ctx context.Context) error {
 	if b.server != nil {
 		errs = append(errs, b.server.Close(ctx))
 	}
-	closeListener(b.listener)
+	for _, l := range b.listeners {
+		closeListener(l.Listener)
+	}
 	closeListener(b.pipe)
 	if b.admin != nil {
 		errs = append(errs, b.admin.Close(ctx))

@@ -21,7 +21,7 @@
 // # Goroutines
 //
 // Open starts one for each of: the data directory, the directory of the metadata log, compaction,
-// the listener, the pipe, the HTTP server, the watch for the controller's end, and the deletion of
+// each listener, the pipe, the HTTP server, the watch for the controller's end, and the deletion of
 // a gone topic's offsets (follower.go). Close joins them. Images are followed on the controller's
 // publisher.
 //

@@ -77,8 +77,12 @@ func (b *Broker) open(ctx, run context.Context) error {
 		return err
 	}
 	b.background.Go(func() { b.cleaner.Run(run) })
-	b.background.Go(func() { b.serve(run, b.listener) })
-	b.background.Go(func() { b.serve(run, b.pipe) })
+	for _, l := range b.listeners {
+		b.background.Go(func() { b.serve(run, l, l.how) })
+	}
+	// Whoever has this process in hand may do everything.
+	trusted := &server.Listener{Name: b.listeners[0].name, Trusted: true}
+	b.background.Go(func() { b.serve(run, b.pipe, trusted) })
 	return b.openAdmin()
 }
 
@@ -203,12 +207,15 @@ func (b *Broker) openController(ctx context.Context) error {
 
 // listen takes the addresses, so that the broker can be registered with the real ones.
 func (b *Broker) listen(ctx context.Context) error {
-	var err error
-	if b.listener, err = b.opts.Net.Listen(ctx, b.opts.Listen); err != nil {
-		return fmt.Errorf("listen for Kafka clients: %w", err)
+	err := b.openListeners(ctx)
+	if err != nil {
+		return err
 	}
 	if b.opts.HTTPListen != "" {
 		if b.httpListener, err = b.opts.Net.Listen(ctx, b.opts.HTTPListen); err != nil {
+			return fmt.Errorf("listen for HTTP: %w", err)
+		}
+		if err := b.checkReach(b.httpListener.Addr(), false); err != nil {
 			return fmt.Errorf("listen for HTTP: %w", err)
 		}
 	}
@@ -219,22 +226,13 @@ func (b *Broker) listen(ctx context.Context) error {
 
 // register tells the cluster where this broker is.
 func (b *Broker) register(ctx context.Context) error {
-	host, port, err := net.SplitHostPort(b.Addr())
+	endpoints, err := b.endpoints()
 	if err != nil {
-		return fmt.Errorf("take the listener's address apart: %w", err)
-	}
-	number, err := strconv.ParseInt(port, 10, 32)
-	if err != nil {
-		return fmt.Errorf("take the listener's address apart: %w", err)
-	}
-	if b.opts.AdvertisedHost != "" {
-		host = b.opts.AdvertisedHost
-	} else if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		return fmt.Errorf("clients cannot connect to %s: set the advertised host", host)
+		return err
 	}
 	_, err = b.controller.RegisterBroker(ctx, controller.Registration{
 		Broker: metadata.Broker{
-			ID: b.opts.NodeID, Host: host, Port: int32(number),
+			ID: b.opts.NodeID, Host: endpoints[0].Host, Port: endpoints[0].Port, Endpoints: endpoints,
 			Rack: b.opts.Config["broker.rack"], DirectoryID: b.dataDir.DirectoryID(),
 		},
 		Clean: b.dataDir.WasClean(),
@@ -292,9 +290,13 @@ func (b *Broker) openTransactions(opts txn.Options) error {
 
 func (b *Broker) openServer() error {
 	data := b.dataPath()
+	authorizer, err := b.authorizer()
+	if err != nil {
+		return err
+	}
 	srv, err := server.New(server.Options{
 		NodeID: b.opts.NodeID, Controller: b.controller, Replicas: b.replicas, Groups: b.groups,
-		Transactions: b.transactions, Markers: b.markers,
+		Transactions: b.transactions, Markers: b.markers, Authorizer: authorizer,
 		Dir: b.dataDir, DirPath: data, Logger: b.levels.logger(loggerServer), LogLevels: b.levels,
 		Limits:     settings{b.controller.Image()}.limits(b.opts.Limits),
 		FreeBytes:  func() (uint64, error) { return b.opts.FS.Free(data) },
@@ -310,8 +312,8 @@ func (b *Broker) openServer() error {
 }
 
 // serve accepts clients until the broker closes.
-func (b *Broker) serve(ctx context.Context, l net.Listener) {
-	if err := b.server.Serve(ctx, l); b.ready() == nil {
+func (b *Broker) serve(ctx context.Context, l net.Listener, how *server.Listener) {
+	if err := b.server.ServeListener(ctx, l, how); b.ready() == nil {
 		b.fail(err)
 	}
 }

@@ -16,11 +16,14 @@ type Options struct {
 	// DataDir holds everything the broker keeps; it is created if missing.
 	DataDir string
 	// Listen is the address of the Kafka listener. Default 127.0.0.1:9092; port 0 takes a free
-	// one.
+	// one. It does not count where Config has "listeners".
 	Listen string
 	// AdvertisedHost is the name under which clients reach the listener. Default: the host that
 	// is listened on, which must then be a specific one.
 	AdvertisedHost string
+	// Insecure allows listeners without authentication on addresses that other machines can reach,
+	// for the HTTP endpoints too.
+	Insecure bool
 	// HTTPListen is the address of /healthz, /readyz and /metrics; "" serves none.
 	HTTPListen string
 	// NodeID is this node's id; it must stay the same for a DataDir. Default: that of DataDir, else

@@ -54,6 +54,7 @@ var errorCodes = []errorCode{
 	{"NOTHING_TO_DO", 2, "No change was asked for."},
 	{"NOT_A_REPLAY", 2, "The pipeline is not a replay of another one."},
 	{"NOT_CONFIRMED", 2, "It cannot be undone and nobody said yes; scripts add --yes."},
+	{"NO_AUTHENTICATION", 2, "An address that other machines reach would serve everybody."},
 	{"NO_DATA_DIR", 2, "The folder to check is no data directory of a broker."},
 	{"NO_TOOLCHAIN", 3, "The go command is not on the PATH; plugins in source need it."},
 	{"NO_WORKER", 3, "No process that runs pipelines took the revision in time."},

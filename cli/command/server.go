@@ -29,6 +29,7 @@ func newServerCommand(a *app) *cobra.Command {
 	flags.String("listen", defaultListen, "host:port for Kafka clients")
 	flags.String("http", defaultHTTP, "host:port of /healthz, /readyz and /metrics")
 	flags.String("config", "", "YAML file with these settings, and broker configs under broker:")
+	flags.Bool("insecure", false, "allow addresses that other machines reach, without authentication")
 	flags.String("ready-file", "", "file that receives addresses and pid as JSON when serving")
 	flags.String("log-level", "info", "debug, info, warn or error")
 	return cmd
@@ -48,8 +49,8 @@ func (a *app) serve(ctx context.Context, serving *bool) error {
 	n, err := startNode(ctx, nodeOptions{
 		dataDir: a.settings.GetString("data-dir"), listen: a.settings.GetString("listen"),
 		http: a.settings.GetString("http"), readyFile: a.settings.GetString("ready-file"),
-		configs: a.settings.broker,
-		logger:  newLogger(a.streams.Err, level), output: a.streams.Out,
+		configs: a.settings.broker, insecure: a.settings.GetBool("insecure"),
+		logger: newLogger(a.streams.Err, level), output: a.streams.Out,
 	})
 	if err != nil {
 		return err

@@ -43,8 +43,10 @@ type nodeOptions struct {
 	movePorts bool
 	readyFile string
 	configs   map[string]string
-	logger    *slog.Logger
-	onStatus  func(deploy.Status)
+	// insecure allows listeners without authentication beyond this machine.
+	insecure bool
+	logger   *slog.Logger
+	onStatus func(deploy.Status)
 	// output gets what stdout connectors write.
 	output io.Writer
 }
@@ -76,6 +78,7 @@ func startNode(ctx context.Context, opts nodeOptions) (*node, error) {
 	broker, err := core.Open(ctx, core.Options{
 		FS: vfs.OS(), Net: vnet.TCP(), DataDir: opts.dataDir,
 		Listen: n.opts.listen, HTTPListen: n.opts.http, Logger: opts.logger, Config: opts.configs,
+		Insecure: opts.insecure,
 	})
 	if err != nil {
 		return nil, explainOpen(err, opts)
@@ -92,7 +95,11 @@ func startNode(ctx context.Context, opts nodeOptions) (*node, error) {
 
 // choosePorts moves away from taken ports when that is allowed.
 func (n *node) choosePorts() error {
-	for _, address := range []*string{&n.opts.listen, &n.opts.http} {
+	addresses := []*string{&n.opts.listen, &n.opts.http}
+	if n.opts.configs["listeners"] != "" {
+		addresses = addresses[1:] // the broker takes those itself
+	}
+	for _, address := range addresses {
 		host, _, err := net.SplitHostPort(*address)
 		if err != nil {
 			return output.Usage("BAD_ADDRESS", fmt.Sprintf("%q is not host:port", *address)).
@@ -241,6 +248,11 @@ func explainOpen(err error, opts nodeOptions) error {
 		return output.Environment("DATA_DIR_LOCKED",
 			fmt.Sprintf("%s is in use by process %d", opts.dataDir, locked.PID)).
 			WithDo("stop that process, or choose another folder with --data-dir")
+	}
+	if errors.Is(err, core.ErrNoAuthentication) {
+		return output.Usage("NO_AUTHENTICATION",
+			"other machines could do everything here without saying who they are").WithCause(err).
+			WithDo("set up SASL or client certificates, listen on 127.0.0.1, or say --insecure")
 	}
 	return output.Environment("CANNOT_START", "the broker cannot start").WithCause(err)
 }

@@ -25,6 +25,10 @@ var (
 	ErrNoReassignment           = errors.New("no reassignment is in progress")
 	ErrInvalidUpdateVersion     = errors.New("the feature's level cannot be changed so")
 	ErrUnknownBroker            = errors.New("broker is not registered")
+	ErrResourceNotFound         = errors.New("the resource is not found")
+	ErrDuplicateResource        = errors.New("the resource is there twice")
+	ErrUnacceptableCredential   = errors.New("the credential is not acceptable")
+	ErrUnsupportedMechanism     = errors.New("the SASL mechanism is not supported")
 )
 
 // Errors of a whole call.
@@ -82,6 +86,10 @@ var kinds = map[string]error{
 	"noReassignment":           ErrNoReassignment,
 	"invalidUpdateVersion":     ErrInvalidUpdateVersion,
 	"unknownBroker":            ErrUnknownBroker,
+	"resourceNotFound":         ErrResourceNotFound,
+	"duplicateResource":        ErrDuplicateResource,
+	"unacceptableCredential":   ErrUnacceptableCredential,
+	"unsupportedMechanism":     ErrUnsupportedMechanism,
 }
 
 // storedError is an *Error in a reply.

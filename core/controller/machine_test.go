@@ -207,7 +207,7 @@ func TestUnknownVersionsAreErrors(t *testing.T) {
 	require.Error(t, m.Apply(1, []byte(`{`)))
 	require.ErrorContains(t, m.Restore(1, []byte(`{"v":9}`)), "version 9")
 	require.Error(t, m.Restore(1, nil))
-	unknown := `{"v":0,"base":0,"commands":[{"records":[{"kind":"acl","v":0,"data":{}}]}]}`
+	unknown := `{"v":0,"base":0,"commands":[{"records":[{"kind":"later","v":0,"data":{}}]}]}`
 	require.ErrorIs(t, m.Apply(1, []byte(unknown)), metadata.ErrUnknownRecord)
 	later := `{"v":0,"base":0,"commands":[{"records":[{"kind":"topic","v":3,"data":{}}]}]}`
 	require.ErrorIs(t, m.Apply(1, []byte(later)), metadata.ErrUnknownRecord)

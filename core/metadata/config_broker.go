@@ -5,10 +5,11 @@ import "slices"
 // brokerConfigs are the broker settings that users and tests of Kafka rely on. What can be changed
 // while the broker runs is what Kafka lets change; the others are read at start.
 //
-// Settings that this build could not honour without harm, such as those of TLS or of policies, are
+// Settings that this build could not honour without harm, such as those of policies, are
 // not here and so refused: nobody shall believe in a protection that is not there.
 var brokerConfigs = sorted(slices.Concat(topicDefaults(), nodeConfigs, topicAdmin, logConfigs,
-	cleanerConfigs, groupConfigs, transactionConfigs, replicaConfigs, networkConfigs))
+	cleanerConfigs, groupConfigs, transactionConfigs, replicaConfigs, networkConfigs,
+	securityConfigs))
 
 // unitSynonyms are broker settings that say a topic setting in another unit: their factor to
 // milliseconds.
@@ -102,7 +103,6 @@ func inert(reason string, defs ...*ConfigDef) []*ConfigDef {
 // Why broker settings change nothing.
 const (
 	inertGoroutines = "goroutines come and go with the work"
-	inertNoAuth     = "access is not controlled yet"
 	inertQuorum     = "the quorum is this node"
 )
 
@@ -123,10 +123,7 @@ var nodeConfigs = slices.Concat([]*ConfigDef{
 	setting(advertisedListenersConfig, List, "-", "Addresses told to clients."),
 }, inert("the daemon's own options say where the data is",
 	setting("log.dir", List, "/tmp/kafka-logs", "Directory of the data, for lack of log.dirs."),
-), inert("there is one listener, without encryption",
-	setting("listener.security.protocol.map", String,
-		"SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-		"Protocol of each listener."),
+), inert("there are no other brokers to connect to",
 	setting("inter.broker.listener.name", String, "-", "Listener that brokers use."),
 	setting("security.inter.broker.protocol", String, "PLAINTEXT", "Protocol that brokers use."),
 ), inert("the node is both",
@@ -138,23 +135,7 @@ var nodeConfigs = slices.Concat([]*ConfigDef{
 		"Longest wait of a starting broker for its registration."),
 ), inert(inertGoroutines,
 	setting("background.threads", Int, "10", "Threads of background work.").atLeast(1).dynamic(),
-), inert(inertNoAuth,
-	refusing(setting("authorizer.class.name", String, "",
-		"Who decides access. Only none is supported.")),
-	setting("super.users", List, "", "Principals that may do everything."),
-	setting("allow.everyone.if.no.acl.found", Boolean, "false", "Access to what no rule speaks of."),
 ))
-
-// refusing gives a setting the check that only its empty value passes.
-func refusing(d *ConfigDef) *ConfigDef {
-	d.Check = func(value string) string {
-		if value != "" {
-			return "it is not supported"
-		}
-		return ""
-	}
-	return d
-}
 
 var topicAdmin = slices.Concat([]*ConfigDef{
 	setting("auto.create.topics.enable", Boolean, "true",

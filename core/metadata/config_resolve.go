@@ -149,11 +149,25 @@ func (i *Image) identityValue(id int32, name string) (string, bool) {
 	case brokerIDConfig, nodeIDConfig:
 		return strconv.Itoa(int(id)), true
 	case listenersConfig, advertisedListenersConfig:
-		if b, ok := i.Broker(id); ok {
-			return "PLAINTEXT://" + net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port))), true
+		if _, given := i.static[name]; given {
+			return "", false
+		}
+		if b, ok := i.Broker(id); ok && len(b.Endpoints) == 0 {
+			return endpoints([]Endpoint{b.Endpoint("")}), true
+		} else if ok {
+			return endpoints(b.Endpoints), true
 		}
 	}
 	return "", false
+}
+
+// endpoints lists addresses as advertised.listeners does.
+func endpoints(list []Endpoint) string {
+	var text []string
+	for _, e := range list {
+		text = append(text, e.Listener+"://"+net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))))
+	}
+	return strings.Join(text, ",")
 }
 
 // appendSet appends where a broker setting is set.

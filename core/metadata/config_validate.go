@@ -17,7 +17,13 @@ func BrokerConfigDefs() []*ConfigDef { return brokerConfigs }
 func LookupTopicConfig(name string) (*ConfigDef, bool) { return lookup(topicConfigs, name) }
 
 // LookupBrokerConfig returns the definition of a broker setting.
-func LookupBrokerConfig(name string) (*ConfigDef, bool) { return lookup(brokerConfigs, name) }
+// One of a single listener, listener.name.{listener}.{setting}, is found too.
+func LookupBrokerConfig(name string) (*ConfigDef, bool) {
+	if def, ok := lookup(brokerConfigs, name); ok {
+		return def, true
+	}
+	return lookupListenerConfig(name)
+}
 
 func lookup(defs []*ConfigDef, name string) (*ConfigDef, bool) {
 	at, ok := slices.BinarySearchFunc(defs, name, func(d *ConfigDef, name string) int {

@@ -104,6 +104,17 @@ var known = map[string]string{
 	"BROKER transaction.state.log.replication.factor": "as for offsets",
 	"BROKER listeners":                      "the listener is not opened anew",
 	"BROKER listener.security.protocol.map": "the listener is not opened anew",
+	"BROKER sasl.enabled.mechanisms":        "the listener is not opened anew",
+	"BROKER sasl.jaas.config":               "read at start",
+	"BROKER ssl.client.auth":                "read at start; files are read again when they change",
+	"BROKER ssl.enabled.protocols":          "read at start; files are read again when they change",
+	"BROKER ssl.keystore.key":               "read at start; files are read again when they change",
+	"BROKER ssl.keystore.certificate.chain": "read at start; files are read again when they change",
+	"BROKER ssl.truststore.certificates":    "read at start; files are read again when they change",
+	"BROKER ssl.keystore.location":          "read at start; files are read again when they change",
+	"BROKER ssl.truststore.location":        "read at start; files are read again when they change",
+	"BROKER ssl.keystore.type":              "Java's stores are not read",
+	"BROKER ssl.truststore.type":            "Java's stores are not read",
 	"BROKER node.id":                        "its value is shown",
 	"BROKER process.roles":                  "empty here; Kafka's was set",
 	"TOPIC flush":                           "Millstream's own",
@@ -114,8 +125,8 @@ var known = map[string]string{
 
 // absent are Kafka's settings that are refused here, by pattern.
 var absent = []struct{ pattern, why string }{
-	{`^BROKER (ssl|sasl|security|principal|delegation|connections\.max\.reauth|early)\b`,
-		"TLS, SASL and tokens are not there yet; to accept them would promise protection"},
+	{`^BROKER (ssl|sasl|security|principal|delegation|early)\b`,
+		"Java's classes and stores, Kerberos and delegation tokens are not there"},
 	{`^BROKER (client\.quota|quota|replication\.quota|alter\.log\.dirs|controller\.quota)`,
 		"there are no quotas yet"},
 	{`^BROKER (create\.topic\.policy|alter\.config\.policy|config\.providers)`,

@@ -15,7 +15,7 @@ type Delta struct {
 	next  Image
 	fresh map[uuid.UUID]bool // topics already copied
 	own   struct {           // parts of next that are not shared with the base any more
-		brokers, topics, configs, resources, features bool
+		brokers, topics, configs, resources, features, acls, scram bool
 	}
 }
 
@@ -67,7 +67,11 @@ func (d *Delta) Apply(r Record) error {
 		}
 		d.next.nextProducer = r.Next
 	default:
-		return fmt.Errorf("%T: %w", r, ErrUnknownRecord)
+		known, err := d.applyAccess(r)
+		if !known {
+			return fmt.Errorf("%T: %w", r, ErrUnknownRecord)
+		}
+		return err
 	}
 	return nil
 }

@@ -24,7 +24,30 @@ type Broker struct {
 	Port        int32     `json:"port"`
 	Rack        string    `json:"rack,omitempty"` // "" = none
 	DirectoryID uuid.UUID `json:"dir"`            // of its data directory; a wiped node gets a new one
+	// Endpoints are the addresses of its listeners; none where Host and Port are the only one.
+	Endpoints []Endpoint `json:"endpoints,omitempty"`
 }
+
+// Endpoint is where clients of one listener reach a broker.
+type Endpoint struct {
+	Listener string `json:"listener"`
+	Protocol string `json:"protocol"` // PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL
+	Host     string `json:"host"`
+	Port     int32  `json:"port"`
+}
+
+// Endpoint returns where clients of a listener reach the broker; of one that it has not, its first.
+func (b *Broker) Endpoint(listener string) Endpoint {
+	for _, e := range b.Endpoints {
+		if e.Listener == listener {
+			return e
+		}
+	}
+	return Endpoint{Listener: defaultListener, Protocol: defaultListener, Host: b.Host, Port: b.Port}
+}
+
+// defaultListener is the name of a broker's only listener, and its protocol.
+const defaultListener = "PLAINTEXT"
 
 // Partition is one partition's assignment.
 type Partition struct {
@@ -58,6 +81,8 @@ type Image struct {
 	features        map[string]FeatureLevel
 	featuresEpoch   int64
 	nextProducer    int64
+	acls            *ACLs             // nil for none
+	scram           []ScramCredential // by user and mechanism
 	static          map[string]string
 	nodeID          int32
 }

@@ -109,6 +109,10 @@ var newRecord = map[string]func() Record{
 	"resourceConfig": func() Record { return &ResourceConfigRecord{} },
 	"feature":        func() Record { return &FeatureRecord{} },
 	"brokerRemoved":  func() Record { return &BrokerRemovedRecord{} },
+	"acl":            func() Record { return &ACLRecord{} },
+	"aclRemoved":     func() Record { return &ACLRemovedRecord{} },
+	"scram":          func() Record { return &ScramRecord{} },
+	"scramRemoved":   func() Record { return &ScramRemovedRecord{} },
 }
 
 // envelope is a record's stored form: JSON, so that a snapshot can be read by eye.
@@ -192,5 +196,5 @@ func (i *Image) Records() []Record {
 	if i.nextProducer != 0 {
 		list = append(list, &ProducerIDsRecord{i.nextProducer})
 	}
-	return list
+	return append(list, i.accessRecords()...)
 }

@@ -4,11 +4,13 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 
 // Numbers of the APIs that are named in code. All of them are in Kafka's protocol guide.
 const (
-	KeyProduce     int16 = 0
-	KeyFetch       int16 = 1
-	KeyMetadata    int16 = 3
-	KeyJoinGroup   int16 = 11
-	KeyApiVersions int16 = 18
+	KeyProduce          int16 = 0
+	KeyFetch            int16 = 1
+	KeyMetadata         int16 = 3
+	KeyJoinGroup        int16 = 11
+	KeySaslHandshake    int16 = 17
+	KeyApiVersions      int16 = 18
+	KeySaslAuthenticate int16 = 36
 )
 
 // KeyName returns the name of an API for logs and metrics, "Unknown" when it has none.

@@ -24,6 +24,7 @@ import (
 //   - acks=1 answers after the append, acks=-1 when the high watermark has passed the batch, by
 //     a waiter, acks=0 not at all; an error with acks=0 closes the connection.
 //   - A repeated batch is answered with its first offset, and waits like a new one.
+//   - Needs WRITE on the topic, and on the transactional id if there are transactional batches.
 //   - Internal topics refuse clients other than Kafka's admin client.
 //   - Answers carry record errors (KIP-467) and the current leader (KIP-951).
 //   - Transactional batches are checked with the coordinator first (00_produce_transaction.go).
@@ -177,14 +178,25 @@ func (op *produceOp) resolve(
 	if a := op.req.Acks; a != acksAll && a != acksNone && a != acksOne {
 		return nil, kerr.InvalidRequiredAcks
 	}
+	if op.head.Version < 13 && !op.mayWrite(alias(t.Name)) {
+		return nil, kerr.TopicAuthorizationFailed // whether it exists or not
+	}
 	p, err := op.c.s.partition(t.Name, t.ID, op.head.Version >= 13, index)
 	if err != nil {
 		return nil, err
+	}
+	if op.head.Version >= 13 && !op.mayWrite(p.TopicPartition().Topic) {
+		return nil, kerr.TopicAuthorizationFailed
 	}
 	if metadata.IsInternalTopic(p.TopicPartition().Topic) && clientID != adminClientID {
 		return nil, kerr.InvalidTopicException
 	}
 	return p, nil
+}
+
+// mayWrite tells whether the client may write to a topic.
+func (op *produceOp) mayWrite(topic string) bool {
+	return op.c.s.may(&op.c.client, metadata.ACLWrite, metadata.ACLTopic, topic)
 }
 
 // refuse records why a partition's records were not taken.
@@ -325,7 +337,7 @@ func (op *produceOp) answer(deferWrite bool) {
 		for j := t.first; j < t.end; j++ {
 			r := &op.results[j]
 			if r.Leader != nil {
-				nodes = c.s.addEndpoint(nodes, r.Leader.ID)
+				nodes = c.s.addEndpoint(nodes, r.Leader.ID, c.client.listener)
 			}
 			b = protocol.AppendProducePartition(b, version, r)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/millstream-io/millstream/core/coordinator"
+	"github.com/millstream-io/millstream/core/metadata"
 	"github.com/millstream-io/millstream/core/protocol"
 	"github.com/millstream-io/millstream/core/record"
 	"github.com/millstream-io/millstream/core/replica"
@@ -115,7 +116,8 @@ func (op *produceOp) verifyOnce(producer coordinator.Producer, clientID string) 
 
 // producer is the one producer of the request's transactional batches.
 func (op *produceOp) producer() (p coordinator.Producer, err error) {
-	if op.req.TransactionalID == nil {
+	if id := op.req.TransactionalID; id == nil || !op.c.s.may(&op.c.client, metadata.ACLWrite,
+		metadata.ACLTransactionalID, alias(id)) {
 		return p, kerr.TransactionalIDAuthorizationFailed
 	}
 	found := false

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/millstream-io/millstream/core/metadata"
 	"github.com/millstream-io/millstream/core/protocol"
 	"github.com/millstream-io/millstream/core/replica"
 	"github.com/millstream-io/millstream/core/storage"
@@ -23,6 +25,7 @@ import (
 //   - Long poll: an answer with less than min bytes is parked, with one timer, in the waiter
 //     lists of its partitions. It is sent at once on an error, a divergence, an exhausted
 //     partition limit, or when there is nothing to wait for.
+//   - Needs READ on the topic, CLUSTER_ACTION on the cluster as a broker.
 //   - Leader epochs fence (KIP-320); from version 12 a client whose log differs gets the point
 //     where it does, and no records (KIP-595).
 //   - Sessions (KIP-227): fetch_session.go.
@@ -203,7 +206,19 @@ func (op *fetchOp) addPart(name string, asked protocol.FetchPartition, cached *s
 	if p := part.partition; p != nil && t.name == "" {
 		t.name = p.TopicPartition().Topic
 	}
+	if known := cmp.Or(name, t.name); !op.mayRead(known) {
+		part.partition, part.err = nil, kerr.TopicAuthorizationFailed
+	}
 	op.parts = append(op.parts, part)
+}
+
+// mayRead tells whether the client may read a topic; as a broker it must be one.
+func (op *fetchOp) mayRead(topic string) bool {
+	s, c := op.c.s, &op.c.client
+	if op.req.ReplicaID >= 0 {
+		return s.mayCluster(c, metadata.ACLClusterAction)
+	}
+	return topic == "" || s.may(c, metadata.ACLRead, metadata.ACLTopic, topic)
 }
 
 // notReplica is what a broker gets that is no replica of a partition: it may have newer metadata

@@ -17,18 +17,25 @@ import (
 //     one, never a guess, since clients compare epochs.
 //   - The controller is this broker: any broker takes admin requests.
 //
-// Known gap: authorized operations are answered as "not asked", since there are no ACLs.
+//   - Topics that the client may not describe are left out of "all", and otherwise answered
+//     TOPIC_AUTHORIZATION_FAILED, whether they exist or not. Creation needs CREATE on the topic or
+//     the cluster.
+//   - Authorized operations (KIP-430), of the cluster in versions 8 to 10.
 
 func (s *Server) metadata(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.message.(*kmsg.MetadataRequest)
 	resp := response[*kmsg.MetadataResponse](r)
-	if !(req.Topics == nil || len(req.Topics) == 0 && r.version == 0) {
-		s.autoCreate(ctx, r.version, req)
+	all := req.Topics == nil || len(req.Topics) == 0 && r.version == 0
+	refused := make(map[int]bool) // of req.Topics
+	if !all {
+		s.checkMetadata(r, req, refused)
+		s.autoCreate(ctx, r, req, refused)
 	}
 	image := s.image()
 	for _, b := range image.Brokers() {
 		broker := kmsg.NewMetadataResponseBroker()
-		broker.NodeID, broker.Host, broker.Port = b.ID, b.Host, b.Port
+		at := b.Endpoint(r.client.listener)
+		broker.NodeID, broker.Host, broker.Port = b.ID, at.Host, at.Port
 		if b.Rack != "" {
 			broker.Rack = &b.Rack
 		}
@@ -37,34 +44,80 @@ func (s *Server) metadata(ctx context.Context, r *request) (kmsg.Response, error
 	cluster := image.ClusterID()
 	resp.ClusterID = &cluster
 	resp.ControllerID = s.nodeID
-	if req.Topics == nil || len(req.Topics) == 0 && r.version == 0 {
+	if req.IncludeClusterAuthorizedOperations {
+		resp.AuthorizedOperations = s.clusterOperations(r.client)
+	}
+	if all {
 		for t := range image.Topics() {
-			resp.Topics = append(resp.Topics, s.describeTopic(t, r.version))
+			if s.may(r.client, metadata.ACLDescribe, metadata.ACLTopic, t.Name) {
+				resp.Topics = append(resp.Topics, s.describeTopic(t, r))
+			}
 		}
 		return resp, nil
 	}
 	for i := range req.Topics {
-		resp.Topics = append(resp.Topics, s.findTopic(image, &req.Topics[i], r.version))
+		if refused[i] {
+			resp.Topics = append(resp.Topics, refusedTopic(&req.Topics[i], r.version))
+			continue
+		}
+		resp.Topics = append(resp.Topics, s.findTopic(image, &req.Topics[i], r))
 	}
 	return resp, nil
 }
 
+// checkMetadata finds the topics that the client may not describe.
+func (s *Server) checkMetadata(r *request, req *kmsg.MetadataRequest, refused map[int]bool) {
+	image := s.image()
+	for i := range req.Topics {
+		name := ""
+		if t := &req.Topics[i]; t.Topic != nil {
+			name = *t.Topic
+		} else if topic, ok := image.TopicByID(t.TopicID); ok {
+			name = topic.Name
+		} else {
+			continue // an id that does not exist tells nothing
+		}
+		if !s.may(r.client, metadata.ACLDescribe, metadata.ACLTopic, name) {
+			refused[i] = true
+		}
+	}
+}
+
+// refusedTopic answers for a topic that the client may not see; a name is not told for an id.
+func refusedTopic(t *kmsg.MetadataRequestTopic, version int16) kmsg.MetadataResponseTopic {
+	answer := kmsg.NewMetadataResponseTopic()
+	answer.Topic, answer.TopicID = t.Topic, t.TopicID
+	answer.ErrorCode = kerr.TopicAuthorizationFailed.Code
+	if t.Topic == nil && version < 12 { // the name cannot be null there
+		answer.Topic = pointer("")
+	}
+	return answer
+}
+
 // autoCreate creates the topics of the request that do not exist, if that is allowed. The answer
 // tells what became of it: a topic that could not be created is still unknown then.
-func (s *Server) autoCreate(ctx context.Context, version int16, req *kmsg.MetadataRequest) {
-	if version >= 4 && !req.AllowAutoTopicCreation || !s.brokerFlag("auto.create.topics.enable") {
+func (s *Server) autoCreate(
+	ctx context.Context, r *request, req *kmsg.MetadataRequest, refused map[int]bool,
+) {
+	if r.version >= 4 && !req.AllowAutoTopicCreation || !s.brokerFlag("auto.create.topics.enable") {
 		return
 	}
 	image := s.image()
 	var missing []string
 	for i := range req.Topics {
 		name := req.Topics[i].Topic
-		if name == nil || metadata.ValidateTopicName(*name) != nil {
+		if name == nil || refused[i] || metadata.ValidateTopicName(*name) != nil {
 			continue
 		}
-		if _, ok := image.Topic(*name); !ok && !metadata.IsInternalTopic(*name) {
-			missing = append(missing, *name)
+		if _, ok := image.Topic(*name); ok || metadata.IsInternalTopic(*name) {
+			continue
 		}
+		if !s.mayCluster(r.client, metadata.ACLCreate) &&
+			!s.may(r.client, metadata.ACLCreate, metadata.ACLTopic, *name) {
+			refused[i] = true
+			continue
+		}
+		missing = append(missing, *name)
 	}
 	if len(missing) > 0 {
 		s.createDefaultTopics(ctx, missing)
@@ -73,21 +126,21 @@ func (s *Server) autoCreate(ctx context.Context, version int16, req *kmsg.Metada
 
 // findTopic answers for one requested topic.
 func (s *Server) findTopic(
-	image *metadata.Image, t *kmsg.MetadataRequestTopic, version int16,
+	image *metadata.Image, t *kmsg.MetadataRequestTopic, r *request,
 ) kmsg.MetadataResponseTopic {
 	if t.Topic != nil {
 		if topic, ok := image.Topic(*t.Topic); ok {
-			return s.describeTopic(topic, version)
+			return s.describeTopic(topic, r)
 		}
 	} else if topic, ok := image.TopicByID(t.TopicID); ok {
-		return s.describeTopic(topic, version)
+		return s.describeTopic(topic, r)
 	}
 	answer := kmsg.NewMetadataResponseTopic()
 	answer.Topic, answer.TopicID = t.Topic, t.TopicID
 	switch {
 	case t.Topic == nil:
 		answer.ErrorCode = kerr.UnknownTopicID.Code
-		if version < 12 { // the name cannot be null there
+		if r.version < 12 { // the name cannot be null there
 			empty := ""
 			answer.Topic = &empty
 		}
@@ -100,9 +153,12 @@ func (s *Server) findTopic(
 }
 
 // describeTopic answers for a topic that exists.
-func (s *Server) describeTopic(t *metadata.Topic, version int16) kmsg.MetadataResponseTopic {
+func (s *Server) describeTopic(t *metadata.Topic, r *request) kmsg.MetadataResponseTopic {
 	answer := kmsg.NewMetadataResponseTopic()
 	answer.Topic, answer.TopicID, answer.IsInternal = &t.Name, [16]byte(t.ID), t.Internal
+	if r.message.(*kmsg.MetadataRequest).IncludeTopicAuthorizedOperations {
+		answer.AuthorizedOperations = s.operations(r.client, metadata.ACLTopic, t.Name)
+	}
 	answer.Partitions = make([]kmsg.MetadataResponseTopicPartition, 0, len(t.Partitions))
 	for i := range t.Partitions {
 		p := &t.Partitions[i]

@@ -32,7 +32,7 @@ func (s *Server) findCoordinator(ctx context.Context, r *request) (kmsg.Response
 	req := r.message.(*kmsg.FindCoordinatorRequest)
 	resp := response[*kmsg.FindCoordinatorResponse](r)
 	if r.version < 4 {
-		c := s.coordinator(ctx, req.CoordinatorType, req.CoordinatorKey)
+		c := s.coordinator(ctx, r.client, req.CoordinatorType, req.CoordinatorKey)
 		resp.ErrorCode, resp.ErrorMessage = c.ErrorCode, c.ErrorMessage
 		if c.ErrorCode == 0 {
 			resp.ErrorMessage = pointer("NONE") // as Kafka says it
@@ -41,14 +41,15 @@ func (s *Server) findCoordinator(ctx context.Context, r *request) (kmsg.Response
 		return resp, nil
 	}
 	for _, key := range req.CoordinatorKeys {
-		resp.Coordinators = append(resp.Coordinators, s.coordinator(ctx, req.CoordinatorType, key))
+		c := s.coordinator(ctx, r.client, req.CoordinatorType, key)
+		resp.Coordinators = append(resp.Coordinators, c)
 	}
 	return resp, nil
 }
 
 // coordinator finds the coordinator of one key.
 func (s *Server) coordinator(
-	ctx context.Context, kind int8, key string,
+	ctx context.Context, who *client, kind int8, key string,
 ) kmsg.FindCoordinatorResponseCoordinator {
 	c := kmsg.NewFindCoordinatorResponseCoordinator()
 	c.Key, c.NodeID, c.Port = key, -1, -1
@@ -60,8 +61,15 @@ func (s *Server) coordinator(
 	switch kind {
 	case coordinatorGroup:
 		name = group.TopicName
+		if !s.may(who, metadata.ACLDescribe, metadata.ACLGroup, key) {
+			return refuse(kerr.GroupAuthorizationFailed.Code, refusals[kerr.GroupAuthorizationFailed.Code])
+		}
 	case coordinatorTransaction:
 		name = txn.TopicName
+		if code := kerr.TransactionalIDAuthorizationFailed.Code; !s.may(
+			who, metadata.ACLDescribe, metadata.ACLTransactionalID, key) {
+			return refuse(code, refusals[code])
+		}
 	case coordinatorShare:
 		return refuse(kerr.InvalidRequest.Code, "this broker does not support share groups yet")
 	default:
@@ -83,7 +91,8 @@ func (s *Server) coordinator(
 	if !ok {
 		return refuse(kerr.CoordinatorNotAvailable.Code, name+" has no leader")
 	}
-	c.NodeID, c.Host, c.Port = broker.ID, broker.Host, broker.Port
+	at := broker.Endpoint(who.listener)
+	c.NodeID, c.Host, c.Port = broker.ID, at.Host, at.Port
 	c.ErrorMessage = pointer("")
 	return c
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/millstream-io/millstream/core/group/classic"
+	"github.com/millstream-io/millstream/core/metadata"
 )
 
 // DescribeGroups (key 15), versions 0 to 6.
@@ -16,17 +17,13 @@ import (
 //   - Metadata and assignments of members are shown once the group is stable.
 //   - Authorized operations are told if asked for, and only of a group without an error (KIP-430).
 
-// groupOperations are the operations that everybody may do on a group while access is not
-// controlled, as a bit field: read, delete, describe, describe and alter configs.
-const groupOperations = 1<<3 | 1<<6 | 1<<8 | 1<<10 | 1<<11
-
 func (s *Server) describeGroups(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.message.(*kmsg.DescribeGroupsRequest)
 	resp := response[*kmsg.DescribeGroupsResponse](r)
 	for _, id := range req.Groups {
 		group := s.describeGroup(ctx, r.version, id)
 		if req.IncludeAuthorizedOperations && group.ErrorCode == 0 {
-			group.AuthorizedOperations = groupOperations
+			group.AuthorizedOperations = s.operations(r.client, metadata.ACLGroup, id)
 		}
 		resp.Groups = append(resp.Groups, group)
 	}

@@ -44,7 +44,7 @@ func (s *Server) describeQuorum(_ context.Context, r *request) (kmsg.Response, e
 			}
 			out.CurrentVoters = append(out.CurrentVoters, voter)
 			topic.Partitions = append(topic.Partitions, out)
-			resp.Nodes = s.quorumNodes()
+			resp.Nodes = s.quorumNodes(r.client)
 		}
 		resp.Topics = append(resp.Topics, topic)
 	}
@@ -53,7 +53,7 @@ func (s *Server) describeQuorum(_ context.Context, r *request) (kmsg.Response, e
 
 // quorumNodes returns the voters with their addresses. The controllers have no listener of their
 // own, so the broker's stands in.
-func (s *Server) quorumNodes() []kmsg.DescribeQuorumResponseNode {
+func (s *Server) quorumNodes(c *client) []kmsg.DescribeQuorumResponseNode {
 	b, ok := s.image().Broker(s.nodeID)
 	if !ok {
 		return nil
@@ -61,7 +61,8 @@ func (s *Server) quorumNodes() []kmsg.DescribeQuorumResponseNode {
 	node := kmsg.NewDescribeQuorumResponseNode()
 	node.NodeID = b.ID
 	l := kmsg.NewDescribeQuorumResponseNodeListener()
-	l.Name, l.Host, l.Port = "PLAINTEXT", b.Host, uint16(b.Port)
+	at := b.Endpoint(c.listener)
+	l.Name, l.Host, l.Port = at.Listener, at.Host, uint16(at.Port)
 	node.Listeners = append(node.Listeners, l)
 	return []kmsg.DescribeQuorumResponseNode{node}
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/millstream-io/millstream/core/metadata"
 )
 
 // DescribeCluster (key 60), versions 0 to 2.
@@ -18,11 +20,6 @@ const (
 	endpointBrokers     = 1
 	endpointControllers = 2
 )
-
-// clusterOperations are the operations that everybody may do on the cluster while access is not
-// controlled, as a bit field (KIP-430): create, alter, describe, cluster action, describe and alter
-// configs, idempotent write.
-const clusterOperations = 1<<5 | 1<<7 | 1<<8 | 1<<9 | 1<<10 | 1<<11 | 1<<12
 
 func (s *Server) describeCluster(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.message.(*kmsg.DescribeClusterRequest)
@@ -38,17 +35,27 @@ func (s *Server) describeCluster(_ context.Context, r *request) (kmsg.Response, 
 		return resp, nil
 	}
 	if req.IncludeClusterAuthorizedOperations {
-		resp.ClusterAuthorizedOperations = clusterOperations
+		resp.ClusterAuthorizedOperations = s.clusterOperations(r.client)
 	}
 	image := s.image()
 	resp.ClusterID, resp.ControllerID = image.ClusterID(), s.nodeID
 	for _, b := range image.Brokers() {
 		broker := kmsg.NewDescribeClusterResponseBroker()
-		broker.NodeID, broker.Host, broker.Port = b.ID, b.Host, b.Port
+		at := b.Endpoint(r.client.listener)
+		broker.NodeID, broker.Host, broker.Port = b.ID, at.Host, at.Port
 		if b.Rack != "" {
 			broker.Rack = &b.Rack
 		}
 		resp.Brokers = append(resp.Brokers, broker)
 	}
 	return resp, nil
+}
+
+// clusterOperations is what a client may do on the cluster (KIP-430); nothing is told to one that
+// may not describe it.
+func (s *Server) clusterOperations(c *client) int32 {
+	if !s.mayCluster(c, metadata.ACLDescribe) {
+		return 0
+	}
+	return s.operations(c, metadata.ACLCluster, metadata.ClusterResource)
 }

@@ -30,7 +30,7 @@ func (s *Server) consumerGroupDescribe(ctx context.Context, r *request) (kmsg.Re
 		}
 		group := s.describeConsumerGroup(ctx, id)
 		if req.IncludeAuthorizedOperations && group.ErrorCode == 0 {
-			group.AuthorizedOperations = groupOperations
+			group.AuthorizedOperations = s.operations(r.client, metadata.ACLGroup, id)
 		}
 		resp.Groups = append(resp.Groups, group)
 	}

@@ -19,11 +19,6 @@ import (
 // defaultDescribedPartitions bounds one answer where max.request.partition.size.limit is not set.
 const defaultDescribedPartitions = 2000
 
-// topicOperations are the operations that everybody may do on a topic while access is not
-// controlled, as a bit field (KIP-430): read, write, create, delete, alter, describe,
-// describe and alter configs.
-const topicOperations = 1<<3 | 1<<4 | 1<<5 | 1<<6 | 1<<7 | 1<<8 | 1<<10 | 1<<11
-
 func (s *Server) describeTopicPartitions(_ context.Context, r *request) (kmsg.Response, error) {
 	req := r.message.(*kmsg.DescribeTopicPartitionsRequest)
 	resp := response[*kmsg.DescribeTopicPartitionsResponse](r)
@@ -65,6 +60,7 @@ func (s *Server) describeTopicPartitions(_ context.Context, r *request) (kmsg.Re
 			break
 		}
 		topic := describedTopic(name, t)
+		topic.AuthorizedOperations = s.operations(r.client, metadata.ACLTopic, name)
 		if ok {
 			next := addPartitions(&topic, t, first, &left)
 			if int(next) < len(t.Partitions) {
@@ -96,7 +92,7 @@ func cursorAt(topic string, partition int32) *kmsg.DescribeTopicPartitionsRespon
 // describedTopic answers for a topic without its partitions; t is nil when it is unknown.
 func describedTopic(name string, t *metadata.Topic) kmsg.DescribeTopicPartitionsResponseTopic {
 	topic := kmsg.NewDescribeTopicPartitionsResponseTopic()
-	topic.Topic, topic.AuthorizedOperations = &name, topicOperations
+	topic.Topic = &name
 	switch {
 	case t != nil:
 		topic.TopicID, topic.IsInternal = [16]byte(t.ID), t.Internal

@@ -74,6 +74,31 @@ var configEffects = map[string]string{
 	"log.flush.start.offset.checkpoint.interval.ms": "storage.TestCheckpointsHaveTheirOwnIntervals",
 	"replica.high.watermark.checkpoint.interval.ms": "storage.TestCheckpointsHaveTheirOwnIntervals",
 	"producer.id.expiration.ms":                     "storage.TestProducersExpireByTheConfigInForce",
+	"allow.everyone.if.no.acl.found":                "auth.TestAllowEveryoneIsForWhatNoRuleSpeaksOf",
+	"authorizer.class.name":                         "server.TestRulesNeedAnAuthorizer",
+	"connection.failed.authentication.delay.ms":     "server.TestFailedLoginIsAnsweredLate",
+	"connections.max.reauth.ms":                     "server.TestKIP368_LoginExpires",
+	"listener.security.protocol.map":                "..TestEachListenerHasItsProtocol",
+	"sasl.enabled.mechanisms":                       "server.TestLoginCodes",
+	"sasl.jaas.config":                              "..TestEachListenerHasItsProtocol",
+	"sasl.oauthbearer.clock.skew.seconds":           "..TestLoginWithTokens",
+	"sasl.oauthbearer.expected.audience":            "..TestLoginWithTokens",
+	"sasl.oauthbearer.expected.issuer":              "..TestLoginWithTokens",
+	"sasl.oauthbearer.jwks.endpoint.refresh.ms":     "..TestLoginWithTokens",
+	"sasl.oauthbearer.jwks.endpoint.url":            "..TestLoginWithTokens",
+	"sasl.oauthbearer.sub.claim.name":               "..TestLoginWithTokens",
+	"sasl.server.max.receive.size":                  "server.TestRequestsBeforeTheLoginAreSmall",
+	"ssl.client.auth":                               "..TestEachListenerHasItsProtocol",
+	"ssl.enabled.protocols":                         "..TestKeysMayBeInTheSettings",
+	"ssl.keystore.certificate.chain":                "..TestKeysMayBeInTheSettings",
+	"ssl.keystore.key":                              "..TestKeysMayBeInTheSettings",
+	"ssl.keystore.location":                         "..TestEachListenerHasItsProtocol",
+	"ssl.keystore.type":                             "..TestStartRefusesBadListeners",
+	"ssl.principal.mapping.rules":                   "..TestEachListenerHasItsProtocol",
+	"ssl.truststore.certificates":                   "..TestKeysMayBeInTheSettings",
+	"ssl.truststore.location":                       "..TestEachListenerHasItsProtocol",
+	"ssl.truststore.type":                           "..TestStartRefusesBadListeners",
+	"super.users":                                   "..TestEachListenerHasItsProtocol",
 }
 
 // configsTold are told to their part, which core.TestBrokerConfigsReachTheirParts shows, and do
@@ -110,7 +135,7 @@ func TestEveryConfigInForceHasATest(t *testing.T) {
 	tests := make(map[string]bool)
 	name := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 	for _, folder := range []string{"server", "storage", "storage/compact", "replica", "group", "txn",
-		"metadata", "controller", "."} {
+		"auth", "metadata", "controller", "."} {
 		files, err := filepath.Glob(filepath.Join("..", folder, "*_test.go"))
 		require.NoError(t, err)
 		for _, file := range files {

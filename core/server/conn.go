@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -33,6 +34,14 @@ type conn struct {
 	valid bool
 	// clientID is the last client id seen, kept so that it is copied once.
 	clientID string
+	// how is how the listener takes its clients, client who this one is, once handshake has run.
+	how    *Listener
+	client client
+	// login is the SASL state; nil where nobody logs in.
+	login *login
+	// loginTimer closes the connection unless the client has logged in by then; nil where none has
+	// to.
+	loginTimer *time.Timer
 	// ctx ends when the connection closes.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -44,8 +53,14 @@ type conn struct {
 	reason atomic.Pointer[error]
 }
 
-func (s *Server) newConn(ctx context.Context, raw net.Conn) *conn {
-	c := &conn{s: s, raw: raw, inMemory: raw.RemoteAddr().Network() != "tcp"}
+func (s *Server) newConn(ctx context.Context, raw net.Conn, how *Listener) *conn {
+	if how.TLS != nil {
+		raw = tls.Server(raw, how.TLS)
+	}
+	c := &conn{s: s, raw: raw, inMemory: raw.RemoteAddr().Network() != "tcp", how: how}
+	if how.SASL != nil {
+		c.login = &login{sasl: how.SASL}
+	}
 	c.host = raw.RemoteAddr().String()
 	if host, _, err := net.SplitHostPort(c.host); err == nil {
 		c.host = host
@@ -54,7 +69,7 @@ func (s *Server) newConn(ctx context.Context, raw net.Conn) *conn {
 	limits := &s.opts.Limits
 	c.in = frameReader{
 		conn: raw, readers: s.readers, memory: s.memory, limitOf: c.limitOf,
-		idle: limits.IdleTimeout, step: limits.StepTimeout, stop: &c.draining,
+		idle: limits.IdleTimeout, step: limits.StepTimeout, stop: &c.draining, least: minFrameBytes,
 	}
 	c.out.w = &answerWriter{
 		conn: raw, step: limits.StepTimeout, written: s.metrics.sent, files: canSendfile(raw),
@@ -83,7 +98,17 @@ func (c *conn) limitOf(key int16) (limit, cost int) {
 
 // serve reads requests until the connection ends.
 func (c *conn) serve() {
-	err := c.read()
+	if c.how.TLS != nil || c.login != nil {
+		c.loginTimer = time.AfterFunc(c.s.opts.Limits.LoginTimeout, func() { c.close(errLoginTimeout) })
+		defer c.loginTimer.Stop()
+	}
+	err := c.handshake()
+	if err == nil {
+		if c.loginTimer != nil && c.login == nil {
+			c.loginTimer.Stop()
+		}
+		err = c.read()
+	}
 	c.in.close()
 	if c.draining.Load() && err == nil {
 		c.out.cancelParked()
@@ -110,7 +135,7 @@ func (c *conn) read() error {
 		if !c.valid {
 			buffer = firstBufferBytes
 		}
-		frame, err := c.in.next(c.ctx, c.s.opts.Limits.RequestBytes, buffer)
+		frame, err := c.in.next(c.ctx, c.loginLimit(c.s.opts.Limits.RequestBytes), buffer)
 		if err != nil {
 			if c.readAgain(err) {
 				continue
@@ -134,6 +159,9 @@ func (c *conn) readAgain(err error) bool {
 
 // dispatch handles one frame. An error closes the connection.
 func (c *conn) dispatch(frame []byte) (err error) {
+	if c.login != nil && c.login.raw {
+		return c.rawToken(frame)
+	}
 	head, body, err := protocol.ParseHeader(frame, c.s.flexible)
 	if err != nil {
 		return err
@@ -154,7 +182,16 @@ func (c *conn) dispatch(frame []byte) (err error) {
 		return c.answerNow(head, false, unsupportedApiVersions(h))
 	}
 	c.s.metrics.request(head.Key)
+	if c.login != nil {
+		if err := c.login.allowed(head.Key); err != nil {
+			return err
+		}
+	}
 	switch head.Key {
+	case protocol.KeySaslHandshake:
+		return c.saslHandshake(head, body)
+	case protocol.KeySaslAuthenticate:
+		return c.saslAuthenticate(head, body)
 	case protocol.KeyProduce:
 		err = c.produce(head, body)
 	case protocol.KeyFetch:
@@ -201,9 +238,9 @@ func (c *conn) control(h handler, head protocol.Header, body []byte) error {
 		return err
 	}
 	defer built()
-	resp, err := h.handle(c.s, c.ctx, &request{
+	resp, err := c.s.guarded(c.ctx, &h, &request{
 		message: message, version: head.Version, clientID: clientID,
-		clientHost: c.host, inMemory: c.inMemory,
+		clientHost: c.host, inMemory: c.inMemory, client: &c.client,
 	})
 	if err != nil {
 		c.out.finish(slot, answer{err: err}, true)
@@ -280,6 +317,6 @@ func (c *conn) logEnd() {
 	c.s.metrics.badConns.Add(1)
 	if c.s.complaints.allow() {
 		c.s.log.Warn("closed a connection", "client", c.host, "client_id", c.clientID,
-			"reason", (*reason).Error())
+			"listener", c.how.Name, "principal", c.client.Principal, "reason", (*reason).Error())
 	}
 }

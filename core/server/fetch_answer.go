@@ -56,7 +56,7 @@ func (op *fetchOp) answer(deferWrite bool) {
 				part.chunk, part.result.RecordBytes = storage.Chunk{}, 0
 			}
 			if part.result.Leader != nil {
-				nodes = c.s.addEndpoint(nodes, part.result.Leader.ID)
+				nodes = c.s.addEndpoint(nodes, part.result.Leader.ID, op.c.client.listener)
 			}
 			b = protocol.AppendFetchPartitionEnd(b, version, &part.result)
 		}

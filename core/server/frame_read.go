@@ -35,6 +35,8 @@ type frameReader struct {
 	// idle bounds the wait for the first byte of a frame, step the wait for each further part.
 	idle, step time.Duration
 
+	// least is the smallest frame.
+	least int
 	// stop makes every wait end at once; nil never does.
 	stop *atomic.Bool
 
@@ -62,9 +64,9 @@ func (f *frameReader) next(ctx context.Context, limit, bufferBytes int) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	if size < minFrameBytes || size > limit {
+	if size < f.least || size > limit {
 		return nil, fmt.Errorf("read frame of %d bytes, allowed are %d to %d: %w",
-			size, minFrameBytes, limit, errFrameSize)
+			size, f.least, limit, errFrameSize)
 	}
 	if size > len(*f.buf) {
 		return f.nextLarge(ctx, size)

@@ -19,6 +19,8 @@ type request struct {
 	clientHost string
 	// inMemory tells that the client is in this process.
 	inMemory bool
+	// client is who asks.
+	client *client
 }
 
 // handlerFunc answers one request, blocking as long as that takes. ctx ends when the connection
@@ -39,7 +41,7 @@ type handler struct {
 	// waits tells that it may wait for other clients, so that one which hangs up meanwhile must
 	// be noticed.
 	waits bool
-	// handle answers it; nil for Produce and Fetch, which conn.go dispatches itself.
+	// handle answers it; nil for those that conn.go dispatches itself: Produce, Fetch and the login.
 	handle handlerFunc
 }
 

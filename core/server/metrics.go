@@ -32,6 +32,7 @@ type metrics struct {
 
 	bytesIn, bytesOut      atomic.Int64
 	refusedConns, badConns atomic.Int64
+	badLogins              atomic.Int64
 	panics                 atomic.Int64
 	// produced and fetched count the bytes of record batches.
 	produced, fetched atomic.Int64
@@ -40,7 +41,8 @@ type metrics struct {
 }
 
 type metricDescs struct {
-	requests, bytes, conns, refused, bad, panics, appended, fetched, sessions, sessionParts,
+	requests, bytes, conns, refused, bad, badLogins, panics, appended, fetched, sessions,
+	sessionParts,
 	evicted *prometheus.Desc
 }
 
@@ -49,15 +51,16 @@ func newMetrics(s *Server) *metrics {
 		return prometheus.NewDesc("millstream_"+name, help, labels, nil)
 	}
 	return &metrics{s: s, descs: metricDescs{
-		requests: desc("request_seconds", "Time from reading a request to its answer.", "api"),
-		bytes:    desc("network_bytes_total", "Bytes exchanged with clients.", "direction"),
-		conns:    desc("connections", "Open client connections."),
-		refused:  desc("connections_refused_total", "Connections over the limit."),
-		bad:      desc("connections_broken_total", "Connections closed for a client's fault."),
-		panics:   desc("request_panics_total", "Requests whose handler failed; report these."),
-		appended: desc("appended_bytes_total", "Bytes of record batches appended by clients."),
-		fetched:  desc("fetched_bytes_total", "Bytes of record batches sent to clients."),
-		sessions: desc("fetch_sessions", "Fetch sessions that are kept."),
+		requests:  desc("request_seconds", "Time from reading a request to its answer.", "api"),
+		bytes:     desc("network_bytes_total", "Bytes exchanged with clients.", "direction"),
+		conns:     desc("connections", "Open client connections."),
+		refused:   desc("connections_refused_total", "Connections over the limit."),
+		bad:       desc("connections_broken_total", "Connections closed for a client's fault."),
+		badLogins: desc("failed_authentications_total", "Logins that were refused."),
+		panics:    desc("request_panics_total", "Requests whose handler failed; report these."),
+		appended:  desc("appended_bytes_total", "Bytes of record batches appended by clients."),
+		fetched:   desc("fetched_bytes_total", "Bytes of record batches sent to clients."),
+		sessions:  desc("fetch_sessions", "Fetch sessions that are kept."),
 		sessionParts: desc("fetch_session_partitions",
 			"Partitions in the fetch sessions that are kept."),
 		evicted: desc("fetch_sessions_evicted_total", "Fetch sessions that gave way to others."),
@@ -82,7 +85,7 @@ func (m *metrics) handled(key int16, took time.Duration) {
 func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	d := &m.descs
 	for _, desc := range []*prometheus.Desc{
-		d.requests, d.bytes, d.conns, d.refused, d.bad, d.panics, d.appended, d.fetched,
+		d.requests, d.bytes, d.conns, d.refused, d.bad, d.badLogins, d.panics, d.appended, d.fetched,
 		d.sessions, d.sessionParts, d.evicted,
 	} {
 		ch <- desc
@@ -102,6 +105,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	counter(d.bytes, m.bytesOut.Load(), "out")
 	counter(d.refused, m.refusedConns.Load())
 	counter(d.bad, m.badConns.Load())
+	counter(d.badLogins, m.badLogins.Load())
 	counter(d.panics, m.panics.Load())
 	counter(d.appended, m.produced.Load())
 	counter(d.fetched, m.fetched.Load())

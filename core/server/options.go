@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 
+	"github.com/millstream-io/millstream/core/auth"
 	"github.com/millstream-io/millstream/core/controller"
 	"github.com/millstream-io/millstream/core/group"
 	"github.com/millstream-io/millstream/core/replica"
@@ -11,7 +12,8 @@ import (
 	"github.com/millstream-io/millstream/core/txn"
 )
 
-// Options are the parts a Server answers from. All but Logger, LogLevels and Limits are required.
+// Options are the parts a Server answers from. All but Logger, LogLevels, Authorizer
+// and Limits are required.
 type Options struct {
 	// NodeID is this broker's id.
 	NodeID int32
@@ -33,6 +35,8 @@ type Options struct {
 	FreeBytes func() (uint64, error)
 	// TotalBytes returns the size of its volume.
 	TotalBytes func() (uint64, error)
+	// Authorizer controls access; nil lets everybody do everything.
+	Authorizer *auth.Authorizer
 	// LogLevels are the loggers that administrators can change; nil has none.
 	LogLevels LogLevels
 	// Limits bounds what clients can make the server hold.

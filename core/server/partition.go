@@ -73,8 +73,10 @@ func (s *Server) currentLeader(name string, id uuid.UUID, index int32) *protocol
 	return &protocol.CurrentLeader{ID: p.Leader, Epoch: p.LeaderEpoch}
 }
 
-// addEndpoint adds the address of a broker, once.
-func (s *Server) addEndpoint(nodes []protocol.Endpoint, id int32) []protocol.Endpoint {
+// addEndpoint adds the address of a broker, once, for clients of a listener.
+func (s *Server) addEndpoint(
+	nodes []protocol.Endpoint, id int32, listener string,
+) []protocol.Endpoint {
 	for i := range nodes {
 		if nodes[i].NodeID == id {
 			return nodes
@@ -84,5 +86,6 @@ func (s *Server) addEndpoint(nodes []protocol.Endpoint, id int32) []protocol.End
 	if !ok {
 		return nodes
 	}
-	return append(nodes, protocol.Endpoint{NodeID: b.ID, Host: b.Host, Port: b.Port})
+	at := b.Endpoint(listener)
+	return append(nodes, protocol.Endpoint{NodeID: b.ID, Host: at.Host, Port: at.Port})
 }

@@ -33,6 +33,9 @@ type Limits struct {
 	// StepTimeout bounds the wait for the next part of a request that has begun, and for a
 	// client to accept the next part of an answer. Default 30 seconds.
 	StepTimeout time.Duration
+	// LoginTimeout bounds the time from a connection's start to the end of its TLS handshake and
+	// login. Default 5 seconds.
+	LoginTimeout time.Duration
 	// FetchBytes bounds a Fetch answer, Kafka's fetch.max.bytes. Default 55 MiB.
 	FetchBytes int
 	// FetchSessions bounds the fetch sessions, Kafka's
@@ -48,6 +51,7 @@ func (l *Limits) withDefaults() {
 	set(&l.Connections, 16384)
 	set(&l.IdleTimeout, 10*time.Minute)
 	set(&l.StepTimeout, 30*time.Second)
+	set(&l.LoginTimeout, 5*time.Second)
 	set(&l.FetchBytes, 57671680)
 }
 
@@ -136,6 +140,12 @@ func New(opts Options) (*Server, error) {
 // Serve accepts connections from l until Close, or until accepting fails for good. It returns
 // ErrClosed after Close.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	return s.ServeListener(ctx, l, plaintext)
+}
+
+// ServeListener is Serve for clients that are taken as how says.
+func (s *Server) ServeListener(ctx context.Context, l net.Listener, how *Listener) error {
+	how.withDefaults(&s.opts.Limits)
 	s.mu.Lock()
 	if s.mu.closed {
 		s.mu.Unlock()
@@ -167,7 +177,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			_ = raw.Close() // nobody waits for the answer any more
 			continue
 		}
-		s.ServeConn(ctx, raw)
+		s.serveConn(ctx, raw, how)
 	}
 }
 
@@ -183,9 +193,9 @@ func wait(ctx context.Context, span time.Duration) bool {
 	}
 }
 
-// ServeConn serves one connection on a goroutine of its own, and closes it in the end.
-func (s *Server) ServeConn(ctx context.Context, raw net.Conn) {
-	c := s.newConn(ctx, raw)
+// serveConn serves one connection on a goroutine of its own, and closes it in the end.
+func (s *Server) serveConn(ctx context.Context, raw net.Conn, how *Listener) {
+	c := s.newConn(ctx, raw, how)
 	s.mu.Lock()
 	refusedBy := s.admitLocked(c)
 	s.mu.Unlock()
