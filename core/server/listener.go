@@ -39,7 +39,7 @@ type SASL struct {
 	// RequestBytes bounds a request before the login. Default Limits.FirstRequestBytes, which is
 	// also the most.
 	RequestBytes int
-	// Now is the clock that tokens are checked by. Default time.Now.
+	// Now is the clock that tokens and logins expire by. Default time.Now.
 	Now func() time.Time
 }
 

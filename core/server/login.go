@@ -96,7 +96,7 @@ func (l *login) allowed(key int16) error {
 		return fmt.Errorf("%s: %w", protocol.KeyName(key), errNotLoggedIn)
 	case !l.done && key == protocol.KeySaslAuthenticate && l.exchange == nil:
 		return fmt.Errorf("%s: %w", protocol.KeyName(key), errNotLoggedIn)
-	case l.done && !saslKey && !l.expires.IsZero() && !time.Now().Before(l.expires):
+	case l.done && !saslKey && !l.expires.IsZero() && !l.sasl.Now().Before(l.expires):
 		return errExpired
 	}
 	return nil
@@ -117,7 +117,7 @@ func (c *conn) saslHandshake(head protocol.Header, body []byte) error {
 	req := message.(*kmsg.SASLHandshakeRequest)
 	resp := req.ResponseKind().(*kmsg.SASLHandshakeResponse)
 	l := c.login
-	if l == nil || l.exchange != nil || l.done && time.Since(l.last) < minReauthInterval {
+	if l == nil || l.exchange != nil || l.done && l.sasl.Now().Sub(l.last) < minReauthInterval {
 		resp.ErrorCode = kerr.IllegalSaslState.Code
 		return c.answerNow(head, resp.IsFlexible(), resp)
 	}
@@ -222,9 +222,9 @@ func (c *conn) takeToken(token []byte) (answer []byte, lifetime time.Duration, e
 	}
 	l.expires = time.Time{}
 	if lifetime > 0 {
-		l.expires = time.Now().Add(lifetime)
+		l.expires = now.Add(lifetime)
 	}
-	l.exchange, l.raw, l.done, l.last = nil, false, true, time.Now()
+	l.exchange, l.raw, l.done, l.last = nil, false, true, now
 	c.in.least = minFrameBytes
 	c.client.Principal = principal
 	c.loginTimer.Stop()
