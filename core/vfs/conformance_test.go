@@ -26,6 +26,9 @@ func each(t *testing.T, test func(t *testing.T, fsys vfs.FS, dir string)) {
 		"fault": func(t *testing.T) (vfs.FS, string) {
 			return vfs.NewFault(vfs.OS()), t.TempDir()
 		},
+		"pool": func(t *testing.T) (vfs.FS, string) {
+			return vfs.NewPool(vfs.OS(), 1), t.TempDir()
+		},
 		"trace": func(t *testing.T) (vfs.FS, string) {
 			mem := vfs.NewMem()
 			require.NoError(t, mem.MkdirAll("/d", 0o755))

@@ -277,6 +277,29 @@ func (m *Mem) SyncDir(name string) error {
 	return nil
 }
 
+// SyncTree implements TreeSyncer.
+func (m *Mem) SyncTree(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	node, err := m.findLocked(name)
+	if err != nil {
+		return pathError("synctree", name, err)
+	}
+	node.syncTree()
+	return nil
+}
+
+func (n *memNode) syncTree() {
+	if !n.mode.IsDir() {
+		n.file.sync()
+		return
+	}
+	n.changes = nil
+	for _, entry := range n.entries {
+		entry.syncTree()
+	}
+}
+
 // Free always answers 1 TiB.
 func (m *Mem) Free(string) (uint64, error) { return memFree, nil }
 

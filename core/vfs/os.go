@@ -65,6 +65,18 @@ func (osFS) SyncDir(name string) error {
 	return errors.Join(err, d.Close())
 }
 
+// SyncTree implements TreeSyncer. It syncs the whole file system that the directory is on.
+func (osFS) SyncTree(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	if err = syncFS(d); err != nil {
+		err = &fs.PathError{Op: "syncfs", Path: name, Err: err}
+	}
+	return errors.Join(err, d.Close())
+}
+
 func (osFS) Lock(name string) (io.Closer, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {

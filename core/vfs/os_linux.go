@@ -18,3 +18,11 @@ func preallocate(f *os.File, off, n int64) error {
 	}
 	return err
 }
+
+func syncFS(d *os.File) error {
+	err := withFD(d, unix.Syncfs)
+	if errors.Is(err, unix.ENOSYS) {
+		return errors.ErrUnsupported
+	}
+	return err
+}

@@ -18,3 +18,6 @@ func freeBytes(string) (uint64, error) { return 0, errors.ErrUnsupported }
 func posixLockOwner(*os.File) (pid int, err error) { return 0, nil }
 
 func totalBytes(string) (uint64, error) { return 0, errors.ErrUnsupported }
+
+// MaxOpenFiles returns how many descriptors the process may have, 0 if that is not known.
+func MaxOpenFiles() int { return 0 }

@@ -72,3 +72,12 @@ func posixLockOwner(f *os.File) (pid int, err error) {
 	}
 	return int(lock.Pid), nil
 }
+
+// MaxOpenFiles returns how many descriptors the process may have, 0 if that is not known.
+func MaxOpenFiles() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 0
+	}
+	return int(min(limit.Cur, 1<<30))
+}

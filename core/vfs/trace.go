@@ -6,7 +6,8 @@ import "fmt"
 // or what survives a crash. The lines are stable, for golden files:
 //
 //	create NAME | open NAME | write NAME @OFF +N | sync NAME | truncate NAME N | close NAME
-//	rename OLD NEW | remove NAME | removeall NAME | mkdir NAME | syncdir NAME | lock NAME
+//	rename OLD NEW | remove NAME | removeall NAME | mkdir NAME | syncdir NAME | synctree NAME
+//	lock NAME
 //
 // Writes at the handle's own offset have no @OFF.
 func NewTrace(fsys FS, fn func(op string)) FS {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"syscall"
 )
 
 // Flags of FS.OpenFile, with the meaning and values of package os.
@@ -152,4 +153,26 @@ func writeSynced(fsys FS, name string, data []byte, perm fs.FileMode) error {
 		return errors.Join(err, f.Close())
 	}
 	return f.Close()
+}
+
+// FileLimit reports whether err says that the process or the machine has no descriptor left for
+// another open file. Nothing has happened to any file then.
+func FileLimit(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+// TreeSyncer is implemented by file systems that can sync all that is below a directory at once,
+// which for many files costs far less than a sync of each.
+type TreeSyncer interface {
+	// SyncTree makes all bytes and names below the directory durable. The error answers
+	// errors.Is(err, errors.ErrUnsupported) where that cannot be done; nothing has happened then.
+	SyncTree(name string) error
+}
+
+// SyncTree is fsys.SyncTree, where fsys can do that.
+func SyncTree(fsys FS, name string) error {
+	if s, ok := fsys.(TreeSyncer); ok {
+		return s.SyncTree(name)
+	}
+	return fmt.Errorf("sync everything below %s: %w", name, errors.ErrUnsupported)
 }

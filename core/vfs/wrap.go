@@ -20,6 +20,7 @@ const (
 	OpReadDir     Op = "readdir"
 	OpStat        Op = "stat"
 	OpSyncDir     Op = "syncdir"
+	OpSyncTree    Op = "synctree"
 	OpLock        Op = "lock"
 	OpRead        Op = "read"
 	OpWrite       Op = "write"
@@ -110,6 +111,14 @@ func (w *wrapFS) SyncDir(name string) error {
 		return err
 	}
 	return w.FS.SyncDir(name)
+}
+
+// SyncTree implements TreeSyncer as the file system beneath does.
+func (w *wrapFS) SyncTree(name string) error {
+	if err := w.before(&call{op: OpSyncTree, name: name}); err != nil {
+		return err
+	}
+	return SyncTree(w.FS, name)
 }
 
 func (w *wrapFS) Lock(name string) (io.Closer, error) {
