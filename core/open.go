@@ -109,6 +109,7 @@ func (b *Broker) openDirs(ctx, run context.Context) error {
 		FS: b.opts.FS, Path: data, NodeID: b.opts.NodeID, Now: b.opts.Now,
 		Logger:              b.levels.logger(loggerStorage),
 		Reserve:             reservedSpace,
+		MaxOpenFiles:        vfs.MaxOpenFiles() / 2, // the rest is for connections
 		RetentionInterval:   millis("log.retention.check.interval.ms", 5*time.Minute),
 		CheckpointInterval:  millis("log.flush.offset.checkpoint.interval.ms", time.Minute),
 		StartOffsetInterval: millis("log.flush.start.offset.checkpoint.interval.ms", time.Minute),

@@ -197,7 +197,7 @@ func BenchmarkRecover(b *testing.B) {
 			s := l.active()
 			b.SetBytes(s.state().size)
 			for b.Loop() {
-				if _, err := s.recover(4096, func(recovered) error { return nil }); err != nil {
+				if _, err := s.recover(4096, nil, func(recovered) error { return nil }); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -39,6 +39,9 @@ type DirOptions struct {
 	// RecoveryThreads is how many logs are opened at once, num.recovery.threads.per.data.dir;
 	// default one for each CPU, and at least 2.
 	RecoveryThreads int
+	// MaxOpenFiles bounds the descriptors for segments' files; beyond it, idle ones are closed and
+	// opened again when needed. 0: no limit.
+	MaxOpenFiles int
 	// Reserve is how many bytes of the disk appends leave free, for whatever else needs them to get
 	// out of there, above all the metadata log. 0: none.
 	Reserve int64
@@ -70,6 +73,9 @@ func (o DirOptions) withDefaults() DirOptions {
 	}
 	if o.RecoveryThreads <= 0 {
 		o.RecoveryThreads = max(2, runtime.GOMAXPROCS(0))
+	}
+	if o.MaxOpenFiles > 0 {
+		o.FS = vfs.NewPool(o.FS, o.MaxOpenFiles)
 	}
 	return o
 }
@@ -194,9 +200,17 @@ func (d *Dir) nowMS() int64 { return d.opts.Now().UnixMilli() }
 
 // saveRecoveryPoints implements logOwner.
 func (d *Dir) saveRecoveryPoints() error {
-	return d.saveCheckpoint(fileRecoveryPoints, func(l *Log) (int64, bool) {
+	var in []*Log
+	err := d.saveCheckpoint(fileRecoveryPoints, func(l *Log) (int64, bool) {
+		if !l.known.Load() {
+			in = append(in, l)
+		}
 		return l.SyncedOffset(), true
 	})
+	for _, l := range in {
+		l.known.Store(err == nil)
+	}
+	return err
 }
 
 // saveStartOffsets implements logOwner. Logs that start with their first segment need no line.
@@ -239,7 +253,11 @@ func (d *Dir) saveCheckpoint(name string, offset func(*Log) (int64, bool)) error
 	path := filepath.Join(d.opts.Path, name)
 	err := vfs.WriteFileAtomic(d.opts.FS, path, formatOffsetCheckpoint(offsets), 0o644)
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		err = fmt.Errorf("write %s: %w", path, err)
+		if !isRefused(err) {
+			d.fail(err)
+		}
+		return err
 	}
 	return nil
 }

@@ -112,8 +112,8 @@ func (d *Dir) createNew(tp TopicPartition, topicID uuid.UUID, c Config) (*Log, e
 	}
 	if err != nil {
 		l.releaseSegments()
-		if isNoSpace(err) {
-			err = fmt.Errorf("%w: %w", ErrNoSpace, err)
+		if isRefused(err) {
+			err = refused(err)
 		}
 		return nil, errors.Join(err, d.opts.FS.RemoveAll(path))
 	}
@@ -187,8 +187,8 @@ func (d *Dir) setAside(suffix string, logs ...*Log) (moved []*Log, err error) {
 	if len(moved) == 0 {
 		return nil, errors.Join(errs...)
 	}
-	if err := d.opts.FS.SyncDir(d.opts.Path); err != nil {
-		d.fail(fmt.Errorf("sync %s: %w", d.opts.Path, err))
+	if err := syncDir(d.opts.FS, d.opts.Path); err != nil {
+		d.fail(err)
 		return nil, d.failure()
 	}
 	if err := d.saveCheckpoints(); err != nil {

@@ -43,6 +43,9 @@ var (
 var (
 	// ErrNoSpace says that the disk is full. The same call works again once there is space.
 	ErrNoSpace = errors.New("no space left on the disk")
+	// ErrNoFiles says that the process or the machine has no descriptor left for another open file.
+	// The same call works again once there are some.
+	ErrNoFiles = errors.New("no file descriptor left, see ulimit -n")
 	// ErrDirFailed says that the data directory failed for good: the kernel may have dropped
 	// writes, so only a restart, which reads what is really there, may go on.
 	ErrDirFailed = errors.New("data directory has failed")
@@ -54,6 +57,10 @@ var (
 	// offline and its files are left as they are, since cutting them would lose the rest.
 	ErrDamaged = errors.New("log is damaged below its recovery point")
 )
+
+// errUnsynced is in each error of a sync that failed, whatever it failed of: the kernel may have
+// dropped the bytes, so that nothing may go on as if it had only been refused.
+var errUnsynced = errors.New("sync failed")
 
 // Errors of Dir.
 var (

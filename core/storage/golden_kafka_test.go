@@ -149,7 +149,7 @@ func TestRecoveryRebuildsTheIndexesKafkaWrote(t *testing.T) {
 		require.NoError(t, fsys.Remove(segmentFile("/data/frozen-0", base, suffixTimeIndex)))
 		s, err := openSegmentFiles(fsys, "/data/frozen-0", base, t0)
 		require.NoError(t, err)
-		res, err := s.recover(1024, func(recovered) error { return nil })
+		res, err := s.recover(1024, nil, func(recovered) error { return nil })
 		require.NoError(t, err)
 		require.Zero(t, res.torn)
 		require.NoError(t, s.seal())

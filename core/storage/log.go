@@ -50,7 +50,6 @@ type Log struct {
 		guards         guardTable
 		lastAppendTime int64 // of LogAppendTime, so that it never goes back, ms
 		epochsPending  bool  // epochs has entries that its file has not
-		known          bool  // the recovery point checkpoint has a line of this log
 		untrimmed      bool  // a failed write left bytes behind the end of the active segment
 	}
 
@@ -61,6 +60,9 @@ type Log struct {
 	unsynced  atomic.Int64 // bytes appended since the last sync was asked for
 	queued    atomic.Bool  // the log waits in the Dir's flusher
 	timed     atomic.Bool  // a timer of flush.ms runs
+	retrying  atomic.Bool  // a timer of syncRetry runs
+
+	known atomic.Bool // the recovery point checkpoint has a line of this log
 
 	// cleaned is up to where compaction has read the log, -1 if it never did.
 	cleaned atomic.Int64

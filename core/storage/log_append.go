@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"syscall"
 
 	"github.com/millstream-io/millstream/core/record"
 	"github.com/millstream-io/millstream/core/vfs"
@@ -296,17 +295,14 @@ func (l *Log) writeLocked(b []byte, next int64, c *Config, now int64) error {
 	return nil
 }
 
-// diskError sorts a failed write: a full disk refuses the call, anything else fails the directory.
+// diskError sorts a failed write: a full disk, or no descriptor left, refuses the call, anything
+// else fails the directory.
 func (l *Log) diskError(err error) error {
-	if isNoSpace(err) {
-		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	if isRefused(err) {
+		return refused(err)
 	}
 	l.owner.fail(err)
 	return fmt.Errorf("%w: %w", ErrDirFailed, err)
-}
-
-func isNoSpace(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // AssignEpoch records that the leader of epoch writes from offset start on, which is also done

@@ -329,8 +329,8 @@ func (c *Cleaning) Replace(first, n int, fill func(w *CleanWriter) error) error 
 	if err == nil {
 		return nil
 	}
-	if isNoSpace(err) {
-		err = fmt.Errorf("%w: %w", ErrNoSpace, err)
+	if isRefused(err) {
+		err = refused(err)
 	}
 	return fmt.Errorf("replace %d segments of %s from %d: %w", n, c.log.tp, c.info[first].Base, err)
 }
@@ -353,7 +353,10 @@ func (c *Cleaning) replace(old []*segment, fill func(w *CleanWriter) error) erro
 		err = s.seal()
 	}
 	if err == nil {
-		err = s.sync()
+		if err = s.sync(); errors.Is(err, errUnsynced) {
+			l.owner.fail(err)
+			return l.owner.failure()
+		}
 	}
 	if err == nil {
 		err = c.swapIn(old, s)

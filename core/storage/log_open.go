@@ -28,6 +28,9 @@ type openParams struct {
 	// known says that recoveryPoint is from the checkpoint. If not, and there are several segments,
 	// they were copied from elsewhere, and holes between them are of a compaction; see rollLocked.
 	known bool
+	// syncLater says that the caller syncs all logs together, see Dir.syncRecovered.
+	syncLater bool
+	progress  *progress // of the recovery; nil if nobody wants to know
 }
 
 // open loads or recovers the files in the log's directory. Afterwards everything in the log is
@@ -38,7 +41,7 @@ func (l *Log) open(p openParams) error {
 	l.start.Store(p.startOffset)
 	l.highWatermark.Store(p.highWatermark)
 	l.cleaned.Store(p.cleanedOffset)
-	l.mu.known = p.known
+	l.known.Store(p.known)
 	if err := l.readTopicID(); err != nil {
 		return err
 	}
@@ -100,8 +103,11 @@ func (l *Log) syncOpened(p openParams) error {
 		return nil
 	}
 	l.dirDirty.Store(true)
+	if p.syncLater {
+		return nil
+	}
 	_, err := l.syncWithToken()
-	if errors.Is(err, ErrNoSpace) {
+	if errors.Is(err, ErrNoSpace) || errors.Is(err, ErrNoFiles) {
 		l.logger.Warn("recovered log is not synced yet", "partition", l.tp, "error", err)
 		return nil
 	}
@@ -109,6 +115,31 @@ func (l *Log) syncOpened(p openParams) error {
 		l.synced.Store(l.end.Load())
 	}
 	return err
+}
+
+// syncedAfterOpen does what syncOpened left for later. With whole, all that was written is on the
+// disk; what could not be written on a full disk is not.
+func (l *Log) syncedAfterOpen(whole bool) error {
+	list := *l.segments.Load()
+	for _, s := range list[:len(list)-1] {
+		whole = whole && s.isSealed()
+	}
+	if !whole {
+		return l.syncOpened(openParams{})
+	}
+	for _, s := range list[:len(list)-1] {
+		s.durable = true
+	}
+	l.dirDirty.Store(false)
+	l.synced.Store(l.end.Load())
+	return nil
+}
+
+// isSealed reports whether all of the segment's indexes are in their files.
+func (s *segment) isSealed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.sealed && s.mu.aborts.entries == nil
 }
 
 // readTopicID reads partition.metadata. A directory without it belongs to no topic yet.
@@ -235,7 +266,7 @@ func (l *Log) openSegments(bases []int64, p openParams) ([]*segment, epochList, 
 		}
 		if !last {
 			err := s.seal()
-			if err != nil && !isNoSpace(err) {
+			if err != nil && !isRefused(err) {
 				return list, epochs, err
 			}
 			// On a full disk, rebuilt indexes stay in memory, and the next start rebuilds them.
@@ -255,7 +286,7 @@ func (l *Log) openSegment(s *segment, dirty bool, p openParams) (recovered, erro
 		l.logger.Warn("segment is read anew, its files do not fit together",
 			"partition", l.tp, "base", s.base, "error", err)
 	}
-	res, err := s.recover(indexInterval, func(r recovered) error {
+	res, err := s.recover(indexInterval, p.progress, func(r recovered) error {
 		return l.mayCut(s, r, p)
 	})
 	if err != nil {

@@ -155,7 +155,7 @@ func (l *Log) storeRebuiltAborts(list []*segment) error {
 		}
 		// On a full disk the entries stay in memory. What the file had is either found to be wrong
 		// again by the next start, or Log.syncWithToken waits for it.
-		if err := s.rewriteAborts(); err != nil && !isNoSpace(err) {
+		if err := s.rewriteAborts(); err != nil && !isRefused(err) {
 			return err
 		}
 	}

@@ -110,11 +110,15 @@ func (l *Log) dropOldestLocked(n int) error {
 
 // syncNamesLocked makes the names in the directory durable.
 func (l *Log) syncNamesLocked() error {
-	if err := l.fsys.SyncDir(l.dir()); err != nil {
-		l.owner.fail(fmt.Errorf("sync directory %s: %w", l.dir(), err))
-		return l.owner.failure()
+	err := syncDir(l.fsys, l.dir())
+	switch {
+	case err == nil:
+		return nil
+	case isRefused(err):
+		return refused(err)
 	}
-	return nil
+	l.owner.fail(err)
+	return l.owner.failure()
 }
 
 // retireSegment renames the files of a segment that left the list, .log first, and has them

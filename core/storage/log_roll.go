@@ -19,13 +19,12 @@ func (l *Log) rollIfDueLocked(base, n, lastOffset, maxTimestamp int64, c *Config
 // rollLocked seals the active segment and begins a new one at base. If the disk refuses, the log is
 // as before.
 func (l *Log) rollLocked(base int64, reason string, now int64) error {
-	if !l.mu.known {
+	if !l.known.Load() {
 		// From its second segment on, a log has a line in the checkpoint, so that a start can tell a
 		// segment that lost its end from one that compaction has shortened elsewhere.
 		if err := l.owner.saveRecoveryPoints(); err != nil {
 			return l.diskError(err)
 		}
-		l.mu.known = true
 	}
 	old := l.active()
 	s, err := createSegment(l.fsys, l.dir(), base, now)

@@ -77,9 +77,11 @@ func (l *Log) syncWithToken() (moved bool, err error) {
 	for first > 0 && !list[first-1].durable {
 		first--
 	}
-	if err := list[len(list)-1].flushIndexes(false); err != nil {
-		// They are in memory still, and rebuilt from the log after a crash.
-		l.logger.Debug("index entries stay in memory", "partition", l.tp, "error", err)
+	if s := list[len(list)-1]; s.indexBacklog() >= indexFlushBytes {
+		if err := s.flushIndexes(false); err != nil {
+			// They are in memory still, and rebuilt from the log after a crash.
+			l.logger.Debug("index entries stay in memory", "partition", l.tp, "error", err)
+		}
 	}
 	for i, s := range list[first:] {
 		if !s.acquire() {
@@ -91,25 +93,17 @@ func (l *Log) syncWithToken() (moved bool, err error) {
 				err = s.sealLate()
 			}
 		}
-		if isNoSpace(err) {
-			// Recovery would not look there again: without these no offset may count as synced.
-			s.release()
-			l.dirDirty.Store(true)
-			return false, fmt.Errorf("sync %s: %w: %w", l.tp, ErrNoSpace, err)
-		}
 		if err == nil {
 			err = s.sync()
 		}
 		s.release()
 		if err != nil {
-			l.owner.fail(err)
-			return false, l.owner.failure()
+			return false, l.notSynced(namesChanged, err)
 		}
 	}
 	if namesChanged {
-		if err := l.fsys.SyncDir(l.dir()); err != nil {
-			l.owner.fail(fmt.Errorf("sync directory %s: %w", l.dir(), err))
-			return false, l.owner.failure()
+		if err := syncDir(l.fsys, l.dir()); err != nil {
+			return false, l.notSynced(true, err)
 		}
 	}
 	if end <= l.synced.Load() {
@@ -117,4 +111,26 @@ func (l *Log) syncWithToken() (moved bool, err error) {
 	}
 	l.synced.Store(end)
 	return true, nil
+}
+
+// syncRetry is when a sync is asked for again that found no room for what it needs.
+const syncRetry = time.Second
+
+// notSynced sorts why a sync did not come about. What was only refused is asked for again: without
+// all of it no offset may count as synced, since recovery would not look there again.
+func (l *Log) notSynced(names bool, err error) error {
+	if isRefused(err) {
+		if names {
+			l.dirDirty.Store(true)
+		}
+		if l.retrying.CompareAndSwap(false, true) {
+			time.AfterFunc(syncRetry, func() {
+				l.retrying.Store(false)
+				l.RequestSync()
+			})
+		}
+		return fmt.Errorf("sync %s: %w", l.tp, refused(err))
+	}
+	l.owner.fail(err)
+	return l.owner.failure()
 }

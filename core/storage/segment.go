@@ -56,13 +56,21 @@ func createSegment(fsys vfs.FS, dir string, base, nowMS int64) (*segment, error)
 	if err != nil {
 		return nil, err
 	}
-	err = errors.Join(s.log.Truncate(0), s.mu.offsets.file.Truncate(0),
-		s.mu.times.file.Truncate(0), s.mu.aborts.discard(fsys))
+	err = errors.Join(empty(s.log), empty(s.mu.offsets.file), empty(s.mu.times.file),
+		s.mu.aborts.discard(fsys))
 	if err != nil {
 		err = fmt.Errorf("create segment %d in %s: %w", base, dir, err)
 		return nil, errors.Join(err, s.closeFiles())
 	}
 	return s, nil
+}
+
+// empty cuts a file that is not empty: one that was not written to can give up its descriptor.
+func empty(f vfs.File) error {
+	if size, err := f.Size(); err != nil || size == 0 {
+		return err
+	}
+	return f.Truncate(0)
 }
 
 // draw makes a number that differs from segment to segment, but not from run to run.
@@ -275,6 +283,19 @@ func (s *segment) flushIndexes(final bool) error {
 	return errors.Join(s.mu.offsets.flush(), s.mu.times.flush(), s.mu.aborts.flush(s.fsys))
 }
 
+// indexFlushBytes is how many bytes of index entries are kept back from the files of an active
+// segment: nobody needs them there, but a roll should not have to write all of a large segment's.
+const indexFlushBytes = 64 << 10
+
+// indexBacklog returns the bytes of index entries that are only in memory.
+func (s *segment) indexBacklog() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return (s.mu.offsets.count-s.mu.offsets.written)*offsetEntrySize +
+		(s.mu.times.count-s.mu.times.written)*timeEntrySize +
+		(len(s.mu.aborts.entries)-s.mu.aborts.written)*abortedTxnSize
+}
+
 // seal ends the active life: indexes complete in their files and out of memory.
 func (s *segment) seal() error {
 	if err := s.flushIndexes(true); err != nil {
@@ -320,7 +341,7 @@ func (s *segment) sync() error {
 	}
 	sealed := s.state().sealed
 	if err := s.log.Datasync(); err != nil {
-		return fmt.Errorf("sync %s: %w", s.log.Name(), err)
+		return syncFileError(s.log.Name(), err)
 	}
 	if !sealed {
 		return nil
@@ -339,7 +360,7 @@ func (s *segment) syncIndexes() error {
 			continue
 		}
 		if err := f.Datasync(); err != nil {
-			return fmt.Errorf("sync %s: %w", f.Name(), err)
+			return syncFileError(f.Name(), err)
 		}
 	}
 	return nil

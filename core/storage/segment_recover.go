@@ -28,7 +28,8 @@ type recovered struct {
 // the last intact batch if mayCut allows it (its error is returned). The index of aborted
 // transactions is left to Log.rebuildProducers, since a transaction may begin in an older segment.
 // Running it again changes nothing.
-func (s *segment) recover(indexInterval int64, mayCut func(recovered) error) (recovered, error) {
+func (s *segment) recover(indexInterval int64, progress *progress,
+	mayCut func(recovered) error) (recovered, error) {
 	fileSize, err := s.log.Size()
 	if err != nil {
 		return recovered{}, fmt.Errorf("size of %s: %w", s.log.Name(), err)
@@ -54,6 +55,7 @@ func (s *segment) recover(indexInterval int64, mayCut func(recovered) error) (re
 		res.epochs = res.epochs.extend(h.leaderEpoch, h.baseOffset)
 		s.addLocked(&h, indexInterval)
 		res.batches++
+		progress.read(h.size)
 	}
 	res.size, res.torn = s.mu.size, fileSize-s.mu.size
 	if res.torn == 0 {
@@ -74,7 +76,7 @@ func (s *segment) recover(indexInterval int64, mayCut func(recovered) error) (re
 // clearLocked empties state and indexes, but not the log file nor the aborted transactions.
 func (s *segment) clearLocked() error {
 	s.resetState()
-	err := errors.Join(s.mu.offsets.file.Truncate(0), s.mu.times.file.Truncate(0))
+	err := errors.Join(empty(s.mu.offsets.file), empty(s.mu.times.file))
 	if err != nil {
 		return fmt.Errorf("empty the indexes of segment %d in %s: %w", s.base, s.dir, err)
 	}
