@@ -13,7 +13,9 @@ require (
 	github.com/hashicorp/go-plugin v1.8.0 // operators and connectors as subprocesses over gRPC
 	github.com/klauspost/compress v1.20.4 // gzip, snappy and zstd of record batches, fast and bounded
 	github.com/pierrec/lz4/v4 v4.1.33 // LZ4 frames of record batches
-	github.com/prometheus/client_golang v1.25.0 // the /metrics endpoint
+	github.com/prometheus/client_golang v1.25.0 // what /metrics says of Go and the process; its lint
+	github.com/prometheus/client_model v0.6.3 // what tests read of /metrics
+	github.com/prometheus/common v0.72.0 // the text format that goes with it
 	github.com/schollz/progressbar/v3 v3.19.1 // progress bars on a terminal
 	github.com/spf13/cobra v1.10.2 // the command tree, help and completion
 	github.com/spf13/pflag v1.0.10 // the errors of cobra's flags, told in our words
@@ -46,6 +48,7 @@ require (
 	github.com/hashicorp/yamux v0.1.2 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/klauspost/cpuid/v2 v2.2.10 // indirect
+	github.com/kylelemons/godebug v1.1.0 // indirect
 	github.com/mattn/go-colorable v0.1.12 // indirect
 	github.com/mattn/go-isatty v0.0.22 // indirect
 	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect
@@ -53,8 +56,6 @@ require (
 	github.com/oklog/run v1.1.0 // indirect
 	github.com/pelletier/go-toml/v2 v2.2.4 // indirect
 	github.com/pmezard/go-difflib v1.0.0 // indirect
-	github.com/prometheus/client_model v0.6.3 // indirect
-	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/sagikazarmark/locafero v0.11.0 // indirect

@@ -12,6 +12,7 @@ import (
 	"github.com/millstream-io/millstream/core/controller"
 	"github.com/millstream-io/millstream/core/group"
 	"github.com/millstream-io/millstream/core/metadata"
+	"github.com/millstream-io/millstream/core/metrics"
 	"github.com/millstream-io/millstream/core/replica"
 	"github.com/millstream-io/millstream/core/server"
 	"github.com/millstream-io/millstream/core/server/admin"
@@ -98,6 +99,11 @@ func (b *Broker) Dial(ctx context.Context) (net.Conn, error) {
 		return nil, fmt.Errorf("dial the broker in this process: %w", err)
 	}
 	return c, nil
+}
+
+// Metrics returns what /metrics is made of, for those who embed a broker without it.
+func (b *Broker) Metrics() []metrics.Source {
+	return []metrics.Source{b.server, &collector{b}}
 }
 
 // ClusterID returns the id of the cluster.

@@ -207,8 +207,8 @@ func TestHTTPEndpoints(t *testing.T) {
 	require.Equal(t, "ok\n", get("/readyz"))
 	metrics := get("/metrics")
 	for _, line := range []string{
-		`millstream_log_end_offset{partition="0",topic="measured"} 1`,
-		`millstream_request_seconds_count{api="Produce"} 1`,
+		`millstream_log_end_offset{topic="measured",partition="0"} 1`,
+		`millstream_request_duration_seconds_count{api="Produce"} 1`,
 		`millstream_topics 1`, `millstream_network_bytes_total{direction="in"}`,
 	} {
 		require.Contains(t, metrics, line)

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/millstream-io/millstream/core/controller"
 	"github.com/millstream-io/millstream/core/metadata"
 	"github.com/millstream-io/millstream/core/raft"
@@ -326,7 +324,7 @@ func (b *Broker) openAdmin() error {
 	}
 	b.admin = admin.New(admin.Options{
 		Healthy: b.Err, Ready: b.ready, Logger: b.log,
-		Collectors: []prometheus.Collector{b.server.Collector(), newCollector(b)},
+		Sources: b.Metrics(),
 	})
 	b.background.Go(func() {
 		if err := b.admin.Serve(b.httpListener); err != nil {

@@ -113,5 +113,6 @@ func (b *Broker) applySettings() {
 	}
 	if srv := b.configurable.Load(); srv != nil {
 		srv.SetConnectionLimits(s.connections())
+		srv.SetSlowRequests(max(s.millis("slow.request.log.threshold.ms"), 0))
 	}
 }

@@ -146,6 +146,11 @@ func (c *Controller) formCluster(ctx context.Context) error {
 // Image returns the newest metadata that all watchers have seen.
 func (c *Controller) Image() *metadata.Image { return c.image.Load() }
 
+// Raft returns where the metadata log is, and what its node counts.
+func (c *Controller) Raft() (raft.Status, *raft.Counters) {
+	return c.node.Status(), c.node.Counters()
+}
+
 // Term returns the term of the node that leads the controllers.
 func (c *Controller) Term() uint64 { return c.node.Term() }
 

@@ -21,6 +21,7 @@ type Coordinator struct {
 	runtime    *coordinator.Runtime
 	partitions atomic.Int32
 	settings   atomic.Pointer[Settings] // the present ones, with defaults
+	count      Counters
 }
 
 // New makes a coordinator that leads no shard yet.
@@ -33,8 +34,12 @@ func New(opts Options) (*Coordinator, error) {
 	c.partitions.Store(opts.Partitions)
 	c.settings.Store(&opts.Settings)
 	c.runtime = coordinator.New(coordinator.Options{
-		Log:           opts.Log,
-		NewMachine:    func(int32) coordinator.Machine { return newMachine(&c.opts, c.settings.Load) },
+		Log: opts.Log,
+		NewMachine: func(int32) coordinator.Machine {
+			m := newMachine(&c.opts, c.settings.Load)
+			m.count = &c.count
+			return m
+		},
 		Now:           opts.Now,
 		Logger:        opts.Logger,
 		AppendTimeout: opts.CommitTimeout,
@@ -145,6 +150,7 @@ func (c *Coordinator) CommitOffsets(ctx context.Context, req CommitRequest) Comm
 	if code != coordinator.CodeNone {
 		return commitRefused(&req, code)
 	}
+	c.count.committed(resp.Codes)
 	return resp
 }
 
@@ -157,6 +163,7 @@ func (c *Coordinator) CommitTransactionOffsets(ctx context.Context, req TxnCommi
 	if code != coordinator.CodeNone {
 		return commitRefused(&CommitRequest{Offsets: req.Offsets}, code)
 	}
+	c.count.committed(resp.Codes)
 	return resp
 }
 

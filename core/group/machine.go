@@ -33,6 +33,8 @@ const (
 // machine is the state of one shard: its groups and their offsets.
 type machine struct {
 	opts *Options
+	// count is the coordinator's.
+	count *Counters
 	// present returns the settings; settings are those that the configs were made of.
 	present  func() *Settings
 	settings *Settings
@@ -62,6 +64,7 @@ var _ coordinator.Machine = (*machine)(nil)
 func newMachine(opts *Options, present func() *Settings) *machine {
 	m := &machine{
 		opts:      opts,
+		count:     new(Counters),
 		present:   present,
 		groups:    make(map[string]*entry),
 		consumers: make(map[string]*consumer.Group),
@@ -124,6 +127,8 @@ func (m *machine) Handle(now time.Time, t coordinator.Ticket, in any) coordinato
 		return m.withGroup(in.groupID, func() coordinator.Step {
 			return answer(t, m.describeConsumer(in.groupID))
 		})
+	case statsInput:
+		return answer(t, m.stats())
 	case listInput:
 		return m.settled(func() coordinator.Step { return answer(t, m.list(in.ListRequest)) })
 	case deleteInput:

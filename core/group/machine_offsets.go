@@ -269,6 +269,7 @@ func (m *machine) expire(now time.Time) coordinator.Step {
 		}
 		if len(records) >= expireAtOnce {
 			m.timers.Arm(&m.expiry, now)
+			m.count.Expired.Add(int64(len(records)))
 			return m.write(records, 0, nil, func(ErrorCode) any { return nil })
 		}
 		if e := m.groups[id]; e != nil {
@@ -280,6 +281,7 @@ func (m *machine) expire(now time.Time) coordinator.Step {
 	}
 	m.expired = ""
 	m.timers.Arm(&m.expiry, now.Add(m.opts.RetentionCheckInterval))
+	m.count.Expired.Add(int64(len(records)))
 	return m.write(records, 0, nil, func(ErrorCode) any { return nil })
 }
 

@@ -9,7 +9,7 @@ import "slices"
 // not here and so refused: nobody shall believe in a protection that is not there.
 var brokerConfigs = sorted(slices.Concat(topicDefaults(), nodeConfigs, topicAdmin, logConfigs,
 	cleanerConfigs, groupConfigs, transactionConfigs, replicaConfigs, networkConfigs,
-	securityConfigs))
+	securityConfigs, observeConfigs))
 
 // unitSynonyms are broker settings that say a topic setting in another unit: their factor to
 // milliseconds.

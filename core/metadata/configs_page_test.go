@@ -119,6 +119,8 @@ var known = map[string]string{
 	"BROKER process.roles":                  "empty here; Kafka's was set",
 	"TOPIC flush":                           "Millstream's own",
 	"BROKER log.flush":                      "Millstream's own",
+	"BROKER slow.request.log.threshold.ms":  "Millstream's own",
+	"BROKER metrics.series.max":             "Millstream's own",
 	"BROKER super.users":                    "Kafka's authorizer has it, but does not list it",
 	"BROKER allow.everyone.if.no.acl.found": "Kafka's authorizer has it, but does not list it",
 }

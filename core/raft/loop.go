@@ -152,6 +152,9 @@ func (n *Node) handleReady(rd etcdraft.Ready) error {
 }
 
 func (n *Node) leaderChanged(s *etcdraft.SoftState) {
+	if s.Lead != 0 && s.Lead != n.leader.Load() {
+		n.count.Elections.Add(1)
+	}
 	n.leader.Store(s.Lead)
 	n.term.Store(n.raw.BasicStatus().GetTerm())
 	n.log.Info("raft leader changed", "leader", s.Lead, "term", n.raw.BasicStatus().GetTerm())
@@ -184,6 +187,7 @@ func (n *Node) saveHardState(h *raftpb.HardState) error {
 		}
 		n.loop.saved = next
 	}
+	n.committed.Store(h.GetCommit())
 	return n.store.SetHardState(h)
 }
 
@@ -270,6 +274,7 @@ func (n *Node) snapshotWritten(d snapshotDone) error {
 	if err := n.opts.Log.DeleteRecordsBefore(int64(oldest.index)); err != nil {
 		return fmt.Errorf("delete raft entries up to %d: %w", oldest.index, err)
 	}
+	n.count.Snapshots.Add(1)
 	n.log.Info("raft snapshot written", "index", d.id.index, "log_start", oldest.index)
 	return nil
 }

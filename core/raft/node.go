@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/millstream-io/millstream/core/record"
 	etcdraft "go.etcd.io/raft/v3"
@@ -38,6 +39,8 @@ type Node struct {
 	leader    atomic.Uint64         // node id, 0 = unknown
 	term      atomic.Uint64         // in which leader was found
 	applied   atomic.Uint64         // index
+	committed atomic.Uint64         // index
+	count     Counters
 
 	loop loopState
 }
@@ -233,6 +236,7 @@ func (n *Node) Propose(ctx context.Context, command []byte) (uint64, error) {
 			len(command), MaxCommand, ErrTooLarge)
 	}
 	p := &proposal{command: command, result: make(chan proposalResult, 1)}
+	began := time.Now()
 	select {
 	case n.proposals <- p:
 	case <-n.done:
@@ -242,6 +246,9 @@ func (n *Node) Propose(ctx context.Context, command []byte) (uint64, error) {
 	}
 	select {
 	case r := <-p.result:
+		if r.err == nil {
+			n.count.Proposals.Observe(time.Since(began))
+		}
 		return r.index, r.err
 	case <-n.done:
 		select {

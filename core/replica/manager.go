@@ -56,6 +56,8 @@ type table struct {
 	byID   map[partitionID]*Partition
 	// offline are the partitions whose log cannot be used.
 	offline map[partitionID]offline
+	// traffic has the counts of the topics that this node has a partition of.
+	traffic map[uuid.UUID]*Traffic
 }
 
 // offline is a partition without a log that works.
@@ -142,6 +144,7 @@ func (m *Manager) Apply(image *metadata.Image) error {
 		byName:  make(map[storage.TopicPartition]*Partition, len(old.byName)),
 		byID:    make(map[partitionID]*Partition, len(old.byID)),
 		offline: make(map[partitionID]offline),
+		traffic: make(map[uuid.UUID]*Traffic, len(old.traffic)),
 	}
 	errs := m.dropGone(old, image)
 	var work []*following
@@ -151,7 +154,7 @@ func (m *Manager) Apply(image *metadata.Image) error {
 			if !slices.Contains(topic.Partitions[i].Replicas, m.opts.NodeID) {
 				continue
 			}
-			f := &following{topic: topic, index: int32(i),
+			f := &following{topic: topic, index: int32(i), traffic: next.trafficOf(old, topic.ID),
 				p: old.byID[partitionID{topic.ID, int32(i)}]}
 			work = append(work, f)
 			f.done = f.p != nil && unchanged && f.p.LeaderEpoch() == topic.Partitions[i].LeaderEpoch
@@ -180,8 +183,10 @@ type following struct {
 	topic *metadata.Topic
 	index int32
 	p     *Partition // nil until its log is open
-	done  bool       // nothing to do
-	err   error
+	// traffic is the topic's.
+	traffic *Traffic
+	done    bool // nothing to do
+	err     error
 }
 
 // followAll follows with several goroutines, which it joins: making a log is mostly waiting for the
@@ -191,7 +196,7 @@ func (m *Manager) followAll(image *metadata.Image, work []*following) {
 	run := func() {
 		for i := next.Add(1) - 1; i < int64(len(work)); i = next.Add(1) - 1 {
 			if f := work[i]; !f.done {
-				f.p, f.err = m.follow(f.p, image, f.topic, f.index)
+				f.p, f.err = m.follow(f, image)
 			}
 		}
 	}
@@ -258,9 +263,9 @@ func (m *Manager) assigned(image *metadata.Image, id partitionID) bool {
 		slices.Contains(topic.Partitions[id.partition].Replicas, m.opts.NodeID)
 }
 
-// follow opens the partition's log if p is nil, sets its configuration and its role.
-func (m *Manager) follow(p *Partition, image *metadata.Image, topic *metadata.Topic, index int32,
-) (*Partition, error) {
+// follow opens the partition's log if there is no partition yet, sets its configuration and role.
+func (m *Manager) follow(f *following, image *metadata.Image) (*Partition, error) {
+	p, topic, index := f.p, f.topic, f.index
 	tp := storage.TopicPartition{Topic: topic.Name, Partition: index}
 	settings := image.TopicSettings(topic)
 	l, err := m.opts.Dir.Create(tp, topic.ID, logConfig(settings))
@@ -268,7 +273,7 @@ func (m *Manager) follow(p *Partition, image *metadata.Image, topic *metadata.To
 		return p, err
 	}
 	if p == nil {
-		p = newPartition(l)
+		p = newPartition(l, f.traffic)
 	}
 	assigned := &topic.Partitions[index]
 	return p, p.setRole(role{

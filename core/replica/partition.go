@@ -19,6 +19,7 @@ type Partition struct {
 	tp      storage.TopicPartition
 	topicID uuid.UUID
 	log     *storage.Log
+	traffic *Traffic // of the topic
 
 	role          atomic.Pointer[role]
 	gone          atomic.Bool  // deleted, or no longer assigned to this node
@@ -55,8 +56,8 @@ type ReadRequest struct {
 	Committed   bool  // read_committed: nothing at or above the last stable offset
 }
 
-func newPartition(l *storage.Log) *Partition {
-	p := &Partition{tp: l.TopicPartition(), topicID: l.TopicID(), log: l}
+func newPartition(l *storage.Log, traffic *Traffic) *Partition {
+	p := &Partition{tp: l.TopicPartition(), topicID: l.TopicID(), log: l, traffic: traffic}
 	p.role.Store(&role{leaderEpoch: -1})
 	p.highWatermark.Store(l.HighWatermark())
 	p.lastStable.Store(l.LastStableOffset())

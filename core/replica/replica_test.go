@@ -436,7 +436,7 @@ func BenchmarkGroupCommit(b *testing.B) {
 			require.NoError(b, err)
 			log, err := dir.Create(tp0, topicA, storage.DefaultConfig())
 			require.NoError(b, err)
-			p := newPartition(log)
+			p := newPartition(log, new(Traffic))
 			require.NoError(b, p.setRole(role{leader: true, replicas: 1, inSync: 1, minInSync: 1}))
 			c := &cluster{dir: dir}
 			stop := c.run()

@@ -48,7 +48,7 @@ type produceOp struct {
 	waits   []produceWait
 	// verified has what is known of each partition's batch; empty without transactions.
 	verified []verification
-	start    time.Time
+	span     span
 
 	// pending counts the partitions whose high watermark has not passed yet, plus one until all
 	// waiters are registered.
@@ -88,17 +88,18 @@ func takeProduceOp() *produceOp {
 // produce handles a Produce request on the reader goroutine.
 func (c *conn) produce(head protocol.Header, body []byte) error {
 	op := takeProduceOp()
-	op.c, op.head, op.start = c, head, time.Now()
+	clientID := c.internClientID(head.ClientID)
+	op.c, op.head, op.span = c, head, c.startSpan(head.Key)
 	op.head.ClientID = nil
 	if err := op.req.Decode(head.Version, body); err != nil {
 		return err
 	}
-	clientID := c.internClientID(head.ClientID)
 	acks := op.req.Acks
 	if acks != acksNone {
 		if op.slot = c.out.begin(); op.slot == nil {
 			return net.ErrClosed
 		}
+		op.span.queued = op.slot.queued
 	}
 	op.append(clientID)
 	if acks == acksNone {
@@ -161,11 +162,12 @@ func (op *produceOp) appendPartition(
 			result.LogAppendTime = done.LogAppendTime
 			result.LogStartOffset = done.LogStartOffset
 			wait = produceWait{partition: p, offset: done.LastOffset + 1}
-			s.metrics.produced.Add(int64(len(in.Records)))
+			s.count.appended(p, len(in.Records), &done)
 		}
 	}
 	if err != nil {
 		op.refuse(&result, t, err)
+		s.count.notAppended(p)
 	}
 	op.results = append(op.results, result)
 	op.waits = append(op.waits, wait)
@@ -244,6 +246,8 @@ func (op *produceOp) wait() bool {
 		return false
 	}
 	op.c.s.waits.Add(1)
+	op.c.s.count.parkedProduces.Add(1)
+	op.span.parked = clock()
 	// The slot is parked before anything can end the wait but that itself.
 	if !op.c.out.park(op.slot, op.onAbandon) {
 		op.abandon()
@@ -265,6 +269,7 @@ func (op *produceOp) Wake() {
 		return
 	}
 	defer op.c.s.waits.Done()
+	op.c.s.count.parkedProduces.Add(-1)
 	reusable := op.timer.Stop()
 	for i := range op.waits {
 		if p := op.waits[i].partition; p != nil {
@@ -304,6 +309,7 @@ func (op *produceOp) giveUp(code int16) {
 		return
 	}
 	defer op.c.s.waits.Done()
+	op.c.s.count.parkedProduces.Add(-1)
 	for i := range op.waits {
 		p := op.waits[i].partition
 		if p == nil {
@@ -339,6 +345,7 @@ func (op *produceOp) answer(deferWrite bool) {
 			if r.Leader != nil {
 				nodes = c.s.addEndpoint(nodes, r.Leader.ID, c.client.listener)
 			}
+			op.span.api.failed(r.ErrorCode)
 			b = protocol.AppendProducePartition(b, version, r)
 		}
 		b = protocol.AppendTopicEnd(b, version >= 9)
@@ -346,15 +353,20 @@ func (op *produceOp) answer(deferWrite bool) {
 	b = protocol.AppendProduceEnd(b, version, 0, nodes)
 	protocol.FinishFrame(b, 0, 0)
 	*buf = b
-	c.s.metrics.handled(op.head.Key, time.Since(op.start))
-	c.out.finish(op.slot, answer{bytes: buf}, deferWrite)
+	end := op.span.end(len(b))
+	end.judge(c, &op.span, op.head.Key, version, false, func() int { return len(op.topics) })
+	c.out.finish(op.slot, answer{bytes: buf, ended: end}, deferWrite)
 }
 
 // firstError returns the error that closes a connection that asked for no answers.
 func (op *produceOp) firstError() error {
-	op.c.s.metrics.handled(op.head.Key, time.Since(op.start))
+	end := op.span.end(0)
+	end.judge(op.c, &op.span, op.head.Key, op.head.Version, false,
+		func() int { return len(op.topics) })
+	end.written(end.finished) // there is no answer
 	for i := range op.results {
 		if r := &op.results[i]; r.ErrorCode != 0 {
+			op.span.api.failed(r.ErrorCode)
 			return fmt.Errorf("produce with acks=0 to partition %d: error %d: %s",
 				r.Index, r.ErrorCode, r.ErrorMessage)
 		}

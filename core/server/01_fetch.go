@@ -53,7 +53,7 @@ type fetchOp struct {
 	// topics have the order of the request, parts that of its partitions.
 	topics []fetchTopic
 	parts  []fetchPart
-	start  time.Time
+	span   span
 
 	// create asks for a session at the answer. session, otherwise, is the one that the request is
 	// of, and sessionEpoch the epoch that it then has if nobody overtakes the request.
@@ -126,12 +126,12 @@ func takeFetchOp() *fetchOp {
 // fetch handles a Fetch request on the reader goroutine.
 func (c *conn) fetch(head protocol.Header, body []byte) error {
 	op := takeFetchOp()
-	op.c, op.head, op.start = c, head, time.Now()
+	c.internClientID(head.ClientID)
+	op.c, op.head, op.span = c, head, c.startSpan(head.Key)
 	op.head.ClientID = nil
 	if err := op.req.Decode(head.Version, body); err != nil {
 		return err
 	}
-	c.internClientID(head.ClientID)
 	if op.req.SessionID != noSession {
 		if session := c.s.sessions.find(op.req.SessionID); session != nil {
 			session.await(c)
@@ -140,6 +140,7 @@ func (c *conn) fetch(head protocol.Header, body []byte) error {
 	if op.slot = c.out.begin(); op.slot == nil {
 		return net.ErrClosed
 	}
+	op.span.queued = op.slot.queued
 	if code := op.openSession(); code != 0 {
 		op.answerError(noSession, code, true)
 		op.recycle()
@@ -153,6 +154,8 @@ func (c *conn) fetch(head protocol.Header, body []byte) error {
 		return nil
 	}
 	c.s.waits.Add(1)
+	c.s.count.parkedFetches.Add(1)
+	op.span.parked = clock()
 	if !c.out.park(op.slot, op.onAbandon) {
 		op.last.Store(true)
 	}

@@ -54,16 +54,26 @@ func lists(message kmsg.Request) bool {
 	return false
 }
 
-// build waits for its turn if the answer to message is a list, and returns what ends it.
-func (m *answerMemory) build(ctx context.Context, message kmsg.Request) (done func(), err error) {
+// build waits for its turn if the answer to message is a list. It returns what ends it, and how
+// long it had to wait, in nanoseconds.
+func (m *answerMemory) build(
+	ctx context.Context, message kmsg.Request,
+) (done func(), waited int64, err error) {
 	if !lists(message) {
-		return func() {}, nil
+		return func() {}, 0, nil
 	}
+	done = func() { <-m.builders }
 	select {
 	case m.builders <- struct{}{}:
-		return func() { <-m.builders }, nil
+		return done, 0, nil
+	default:
+	}
+	began := clock()
+	select {
+	case m.builders <- struct{}{}:
+		return done, clock() - began, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, 0, ctx.Err()
 	}
 }
 

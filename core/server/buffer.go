@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
 )
@@ -58,6 +59,8 @@ func giveBuffer(b *[]byte) {
 type budget struct {
 	total int64
 	sem   *semaphore.Weighted
+	// used is what is taken, in bytes; waits counts those who did not get theirs at once.
+	used, waits atomic.Int64
 }
 
 func newBudget(total int64) *budget {
@@ -67,12 +70,20 @@ func newBudget(total int64) *budget {
 // acquire takes n bytes, or all there are if n is more, and returns what it took.
 func (b *budget) acquire(ctx context.Context, n int) (int64, error) {
 	take := min(int64(n), b.total)
-	return take, b.sem.Acquire(ctx, take)
+	if !b.sem.TryAcquire(take) {
+		b.waits.Add(1)
+		if err := b.sem.Acquire(ctx, take); err != nil {
+			return take, err
+		}
+	}
+	b.used.Add(take)
+	return take, nil
 }
 
 // release gives back what acquire returned.
 func (b *budget) release(n int64) {
 	if n > 0 {
+		b.used.Add(-n)
 		b.sem.Release(n)
 	}
 }

@@ -51,6 +51,8 @@ var configEffects = map[string]string{
 	"broker.rack":                                   "server.TestBrokerConfigsOfTopics",
 	"delete.topic.enable":                           "server.TestBrokerConfigsOfTopics",
 	"max.request.partition.size.limit":              "server.TestBrokerConfigsOfTopics",
+	"slow.request.log.threshold.ms":                 "server.TestSlowRequestsAreLogged",
+	"metrics.series.max":                            "..TestMetricsAreBounded",
 	"num.partitions":                                "server.TestBrokerConfigsOfTopics",
 	"offsets.topic.num.partitions":                  "server.TestBrokerConfigsOfTopics",
 	"offsets.topic.segment.bytes":                   "server.TestBrokerConfigsOfTopics",

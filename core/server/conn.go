@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/millstream-io/millstream/core/protocol"
 )
 
@@ -42,6 +44,10 @@ type conn struct {
 	// loginTimer closes the connection unless the client has logged in by then; nil where none has
 	// to.
 	loginTimer *time.Timer
+	// frameBytes is the size of the frame that is being handled, its length field included.
+	frameBytes int
+	// began is when work on a request began that answerNow answers, 0 if that is just now.
+	began int64
 	// ctx ends when the connection closes.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -72,7 +78,7 @@ func (s *Server) newConn(ctx context.Context, raw net.Conn, how *Listener) *conn
 		idle: limits.IdleTimeout, step: limits.StepTimeout, stop: &c.draining, least: minFrameBytes,
 	}
 	c.out.w = &answerWriter{
-		conn: raw, step: limits.StepTimeout, written: s.metrics.sent, files: canSendfile(raw),
+		conn: raw, step: limits.StepTimeout, written: s.count.sent, files: canSendfile(raw),
 	}
 	c.out.broken = c.close
 	c.out.writers = &s.writers
@@ -145,7 +151,8 @@ func (c *conn) read() error {
 			}
 			return err
 		}
-		c.s.metrics.received(len(frame) + 4)
+		c.frameBytes = len(frame) + 4
+		c.s.count.received(c.frameBytes)
 		if err := c.dispatch(frame); err != nil {
 			return err
 		}
@@ -181,7 +188,6 @@ func (c *conn) dispatch(frame []byte) (err error) {
 		c.valid = true
 		return c.answerNow(head, false, unsupportedApiVersions(h))
 	}
-	c.s.metrics.request(head.Key)
 	if c.login != nil {
 		if err := c.login.allowed(head.Key); err != nil {
 			return err
@@ -189,8 +195,10 @@ func (c *conn) dispatch(frame []byte) (err error) {
 	}
 	switch head.Key {
 	case protocol.KeySaslHandshake:
+		c.began = clock()
 		return c.saslHandshake(head, body)
 	case protocol.KeySaslAuthenticate:
+		c.began = clock()
 		return c.saslAuthenticate(head, body)
 	case protocol.KeyProduce:
 		err = c.produce(head, body)
@@ -207,7 +215,7 @@ func (c *conn) dispatch(frame []byte) (err error) {
 
 // panicked reports a handler that failed in a way that it must not.
 func (c *conn) panicked(head protocol.Header, p any) error {
-	c.s.metrics.panics.Add(1)
+	c.s.count.panics.Add(1)
 	c.s.log.Error("request handler panicked; closing the connection",
 		"api", protocol.KeyName(head.Key), "version", head.Version, "client", c.host,
 		"panic", fmt.Sprint(p), "stack", string(debug.Stack()))
@@ -216,8 +224,8 @@ func (c *conn) panicked(head protocol.Header, p any) error {
 
 // control handles a request that is answered before the next one is read.
 func (c *conn) control(h handler, head protocol.Header, body []byte) error {
-	start := time.Now()
 	clientID := c.internClientID(head.ClientID)
+	span := c.startSpan(head.Key)
 	// kmsg aliases bytes: the copy lets handlers keep them and the buffer go.
 	body = append(make([]byte, 0, len(body)), body...)
 	c.in.drained()
@@ -233,11 +241,14 @@ func (c *conn) control(h handler, head protocol.Header, body []byte) error {
 	if h.waits {
 		defer c.in.watch(c.cancel)()
 	}
-	built, err := c.s.answers.build(c.ctx, message)
+	built, waited, err := c.s.answers.build(c.ctx, message)
 	if err != nil {
 		return err
 	}
 	defer built()
+	if span.queued = slot.queued + waited; h.waits {
+		span.parked = clock()
+	}
 	resp, err := c.s.guarded(c.ctx, &h, &request{
 		message: message, version: head.Version, clientID: clientID,
 		clientHost: c.host, inMemory: c.inMemory, client: &c.client,
@@ -247,8 +258,11 @@ func (c *conn) control(h handler, head protocol.Header, body []byte) error {
 		return fmt.Errorf("handle %s v%d: %w", protocol.KeyName(head.Key), head.Version, err)
 	}
 	resp.SetVersion(head.Version)
-	c.out.finish(slot, c.s.answers.admit(c.frame(head, resp.IsFlexible(), resp)), true)
-	c.s.metrics.handled(head.Key, time.Since(start))
+	span.api.countErrors(resp)
+	a := c.frame(head, resp.IsFlexible(), resp)
+	a.ended = span.end(len(*a.bytes))
+	a.ended.judge(c, &span, head.Key, head.Version, h.waits, func() int { return topicCount(message) })
+	c.out.finish(slot, c.s.answers.admit(a), true)
 	return nil
 }
 
@@ -266,12 +280,19 @@ func (c *conn) frame(head protocol.Header, flexible bool, body encoder) answer {
 }
 
 // answerNow queues an answer made on the spot.
-func (c *conn) answerNow(head protocol.Header, flexible bool, body encoder) error {
+func (c *conn) answerNow(head protocol.Header, flexible bool, body kmsg.Response) error {
 	slot := c.out.begin()
 	if slot == nil {
 		return net.ErrClosed
 	}
-	c.out.finish(slot, c.frame(head, flexible, body), true)
+	span := c.startSpan(head.Key)
+	if c.began != 0 {
+		span.start, c.began = c.began, 0
+	}
+	span.api.countErrors(body)
+	a := c.frame(head, flexible, body)
+	a.ended = span.end(len(*a.bytes))
+	c.out.finish(slot, a, true)
 	return nil
 }
 
@@ -314,7 +335,7 @@ func (c *conn) logEnd() {
 	if reason == nil || errors.Is(*reason, net.ErrClosed) || vanished(*reason) {
 		return
 	}
-	c.s.metrics.badConns.Add(1)
+	c.s.count.broken.Add(1)
 	if c.s.complaints.allow() {
 		c.s.log.Warn("closed a connection", "client", c.host, "client_id", c.clientID,
 			"listener", c.how.Name, "principal", c.client.Principal, "reason", (*reason).Error())

@@ -59,6 +59,7 @@ func (s *Server) releaseConn(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.mu.open, c)
+	s.mu.listenerCounts[c.listenerName()].open--
 	if s.mu.byIP[c.host]--; s.mu.byIP[c.host] <= 0 {
 		delete(s.mu.byIP, c.host)
 	}

@@ -63,8 +63,8 @@ func startLine(t testing.TB, limits Limits, rows ...handler) *lineServer {
 			handler{key: protocol.KeyApiVersions, max: 4, handle: (*Server).apiVersions})),
 		answers: newAnswerMemory(),
 	}
-	s.metrics, s.sessions = newMetrics(s), newFetchSessionCache(0, fetchSessionMemory)
-	s.mu.open, s.mu.byIP = make(map[*conn]struct{}), make(map[string]int)
+	s.sessions = newFetchSessionCache(0, fetchSessionMemory)
+	s.makeCounts()
 	network := vnet.NewPipe()
 	l, err := network.Listen(context.Background(), "broker:9092")
 	require.NoError(t, err)

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"time"
-
 	"github.com/millstream-io/millstream/core/protocol"
 	"github.com/millstream-io/millstream/core/storage"
 )
@@ -19,8 +17,8 @@ func (op *fetchOp) answerError(session int32, code int16, deferWrite bool) {
 	b = protocol.AppendFetchEnd(b, version, nil)
 	protocol.FinishFrame(b, 0, 0)
 	*buf = b
-	op.c.s.metrics.handled(op.head.Key, time.Since(op.start))
-	op.c.out.finish(op.slot, answer{bytes: buf}, deferWrite)
+	op.span.api.failed(code)
+	op.c.out.finish(op.slot, answer{bytes: buf, ended: op.end(len(b))}, deferWrite)
 }
 
 // answer encodes what collect found and completes the slot, which takes the chunks over.
@@ -50,6 +48,8 @@ func (op *fetchOp) answer(deferWrite bool) {
 			if part.omit {
 				continue
 			}
+			op.span.api.failed(part.result.ErrorCode)
+			c.s.count.fetched(part)
 			b = protocol.AppendFetchPartition(b, version, &part.result)
 			if part.result.RecordBytes > 0 {
 				*parts = append(*parts, filePart{at: len(b), chunk: part.chunk})
@@ -65,9 +65,16 @@ func (op *fetchOp) answer(deferWrite bool) {
 	b = protocol.AppendFetchEnd(b, version, nodes)
 	protocol.FinishFrame(b, 0, op.bytes)
 	*buf = b
-	c.s.metrics.fetched.Add(int64(op.bytes))
-	c.s.metrics.handled(op.head.Key, time.Since(op.start))
-	c.out.finish(op.slot, answer{bytes: buf, parts: parts}, deferWrite)
+	end := op.end(len(b) + op.bytes)
+	c.out.finish(op.slot, answer{bytes: buf, parts: parts, ended: end}, deferWrite)
+}
+
+// end counts what was done for the request.
+func (op *fetchOp) end(answerBytes int) ended {
+	end := op.span.end(answerBytes)
+	end.judge(op.c, &op.span, op.head.Key, op.head.Version, true,
+		func() int { return len(op.topics) })
+	return end
 }
 
 // topicsAnswered counts the topics of which the answer says something.

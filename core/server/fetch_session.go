@@ -140,7 +140,7 @@ func (s *fetchSession) begin(op *fetchOp, sessions *fetchSessionCache) int16 {
 		op.resolve() // as without a session
 		return 0
 	}
-	if !sessions.touch(s, len(s.mu.parts), s.mu.bytes, op.start) {
+	if !sessions.touch(s, len(s.mu.parts), s.mu.bytes, time.Now()) {
 		return kerr.FetchSessionIDNotFound.Code // it was too large: the client begins anew
 	}
 	s.mu.epoch = nextEpoch(s.mu.epoch)

@@ -72,7 +72,7 @@ func FuzzFetchSession(f *testing.F) {
 		epoch, marks := int32(1), [8]int64{}
 		for ; len(script) >= 4; script = script[4:] {
 			op := takeFetchOp()
-			op.c, op.head.Version, op.start = &conn{s: s}, 12, time.Now()
+			op.c, op.head.Version = &conn{s: s}, 12
 			op.req.SessionID, op.req.SessionEpoch = session.id, epoch
 			stepSession(op, m, script)
 			code := session.begin(op, s.sessions)

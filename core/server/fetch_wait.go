@@ -19,6 +19,7 @@ func (op *fetchOp) run() {
 	for !op.park() {
 		if op.collect() {
 			s := op.c.s
+			s.count.parkedFetches.Add(-1)
 			op.answer(false)
 			op.recycle()
 			s.waits.Done()
@@ -92,12 +93,14 @@ func (op *fetchOp) resume() {
 	c, head := op.c, op.head
 	defer func() {
 		if p := recover(); p != nil {
+			c.s.count.parkedFetches.Add(-1)
 			c.close(c.panicked(head, p))
 			c.s.waits.Done()
 		}
 	}()
 	op.forget()
 	if op.collect() {
+		c.s.count.parkedFetches.Add(-1)
 		op.answer(false)
 		op.recycle()
 		c.s.waits.Done()

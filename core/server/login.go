@@ -226,7 +226,10 @@ func (c *conn) takeToken(token []byte) (answer []byte, lifetime time.Duration, e
 	}
 	l.exchange, l.raw, l.done, l.last = nil, false, true, now
 	c.in.least = minFrameBytes
-	c.client.Principal = principal
+	if c.client.Principal != principal { // a repeated login is no write: answers may be on their way
+		c.client.Principal = principal
+	}
+	c.s.count.logins.Add(1)
 	c.loginTimer.Stop()
 	return answer, lifetime, nil
 }
@@ -257,7 +260,7 @@ func (c *conn) rawAnswer(token []byte) error {
 // refuseLogin answers a refused client, if resp is not nil, after the delay that makes guessing
 // slow, and returns why the connection then ends.
 func (c *conn) refuseLogin(head protocol.Header, resp kmsg.Response, why error) error {
-	c.s.metrics.badLogins.Add(1)
+	c.s.count.badLogins.Add(1)
 	wait(c.ctx, c.login.sasl.FailureDelay)
 	if resp != nil {
 		if err := c.answerNow(head, resp.IsFlexible(), resp); err != nil {

@@ -4,136 +4,205 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kerr"
 
-	"github.com/millstream-io/millstream/core/protocol"
+	"github.com/millstream-io/millstream/core/metrics"
+	"github.com/millstream-io/millstream/core/replica"
+	"github.com/millstream-io/millstream/core/storage"
 )
 
-// latencyBounds are the upper bounds of the request time histogram, in seconds.
-var latencyBounds = [...]float64{
-	.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10,
+// apiCounts are the requests of one API.
+type apiCounts struct {
+	// total is the time from the last byte of a request to the last byte of its answer, local the
+	// part in which the broker worked on it, response from there until the answer was written.
+	total, local, response metrics.Histogram
+	// queue and wait count only requests that had to wait: for their turn, and for other clients, new
+	// records or a sync.
+	queue, wait metrics.Histogram
+	// bytesIn and bytesOut are those of frames, log bytes included.
+	bytesIn, bytesOut atomic.Int64
+	// errors counts by code, made at the first one.
+	errors atomic.Pointer[errorCounts]
 }
 
-// apiMetrics counts the requests of one API.
-type apiMetrics struct {
-	requests atomic.Int64
-	// nanos is the total time of answering.
-	nanos atomic.Int64
-	// buckets count the requests up to each of latencyBounds, not cumulated; the last one counts
-	// the slower ones.
-	buckets [len(latencyBounds) + 1]atomic.Int64
-}
+// errorCounts counts error codes, [-1, len-1).
+type errorCounts [160]atomic.Int64
 
-// metrics are the server's counters. They are plain atomics, so that counting costs nothing on
-// the hot paths; Collect turns them into Prometheus's form.
-type metrics struct {
-	s   *Server
-	api [maxKey + 1]apiMetrics
-
-	bytesIn, bytesOut      atomic.Int64
-	refusedConns, badConns atomic.Int64
-	badLogins              atomic.Int64
-	panics                 atomic.Int64
-	// produced and fetched count the bytes of record batches.
-	produced, fetched atomic.Int64
-
-	descs metricDescs
-}
-
-type metricDescs struct {
-	requests, bytes, conns, refused, bad, badLogins, panics, appended, fetched, sessions,
-	sessionParts,
-	evicted *prometheus.Desc
-}
-
-func newMetrics(s *Server) *metrics {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("millstream_"+name, help, labels, nil)
+// failed counts an error of an answer; there may be several in one.
+func (a *apiCounts) failed(code int16) {
+	if code == 0 {
+		return
 	}
-	return &metrics{s: s, descs: metricDescs{
-		requests:  desc("request_seconds", "Time from reading a request to its answer.", "api"),
-		bytes:     desc("network_bytes_total", "Bytes exchanged with clients.", "direction"),
-		conns:     desc("connections", "Open client connections."),
-		refused:   desc("connections_refused_total", "Connections over the limit."),
-		bad:       desc("connections_broken_total", "Connections closed for a client's fault."),
-		badLogins: desc("failed_authentications_total", "Logins that were refused."),
-		panics:    desc("request_panics_total", "Requests whose handler failed; report these."),
-		appended:  desc("appended_bytes_total", "Bytes of record batches appended by clients."),
-		fetched:   desc("fetched_bytes_total", "Bytes of record batches sent to clients."),
-		sessions:  desc("fetch_sessions", "Fetch sessions that are kept."),
-		sessionParts: desc("fetch_session_partitions",
-			"Partitions in the fetch sessions that are kept."),
-		evicted: desc("fetch_sessions_evicted_total", "Fetch sessions that gave way to others."),
-	}}
+	counts := a.errors.Load()
+	if counts == nil {
+		counts = new(errorCounts)
+		if !a.errors.CompareAndSwap(nil, counts) {
+			counts = a.errors.Load()
+		}
+	}
+	i := int(code) + 1
+	if i < 0 || i >= len(counts) {
+		i = 0 // counts as UNKNOWN_SERVER_ERROR
+	}
+	counts[i].Add(1)
 }
 
-func (m *metrics) received(n int)    { m.bytesIn.Add(int64(n)) }
-func (m *metrics) sent(n int)        { m.bytesOut.Add(int64(n)) }
-func (m *metrics) request(key int16) { m.api[key].requests.Add(1) }
-func (m *metrics) handled(key int16, took time.Duration) {
-	a := &m.api[key]
-	a.nanos.Add(int64(took))
-	seconds := took.Seconds()
-	i := 0
-	for i < len(latencyBounds) && seconds > latencyBounds[i] {
-		i++
+// codeName is the protocol's name of an error code.
+func codeName(code int16) string {
+	if err := kerr.TypedErrorForCode(code); err != nil {
+		return err.Message
 	}
-	a.buckets[i].Add(1)
+	return "UNKNOWN_SERVER_ERROR"
 }
 
-// Describe implements prometheus.Collector.
-func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	d := &m.descs
-	for _, desc := range []*prometheus.Desc{
-		d.requests, d.bytes, d.conns, d.refused, d.bad, d.badLogins, d.panics, d.appended, d.fetched,
-		d.sessions, d.sessionParts, d.evicted,
-	} {
-		ch <- desc
+// counts are the server's counters. They are plain atomics, found without a map, so that counting
+// costs next to nothing on the hot paths.
+type counts struct {
+	// api has the row of each served key, nil for others.
+	api [maxKey + 1]*apiCounts
+	// bytesIn and bytesOut are all bytes exchanged with clients.
+	bytesIn, bytesOut atomic.Int64
+	// broken are connections that were closed for a client's fault.
+	broken atomic.Int64
+	// logins and badLogins are those that were taken and refused.
+	logins, badLogins atomic.Int64
+	panics            atomic.Int64
+	// parkedProduces and parkedFetches are the requests that wait now.
+	parkedProduces, parkedFetches atomic.Int64
+	// traffic is that of all topics, deleted ones too.
+	traffic replica.Traffic
+	// slow are the requests over the threshold of the log.
+	slow atomic.Int64
+}
+
+// newCounts makes the counters of some handlers.
+func newCounts(table *handlerTable) *counts {
+	c := new(counts)
+	for i := range table.rows {
+		c.api[table.rows[i].key] = new(apiCounts)
+	}
+	return c
+}
+
+// makeCounts makes what counts requests and connections.
+func (s *Server) makeCounts() {
+	s.count = newCounts(s.table)
+	s.mu.open, s.mu.byIP = make(map[*conn]struct{}), make(map[string]int)
+	s.mu.listenerCounts, s.mu.refused = make(map[string]*listenerCounts), make(map[string]int64)
+}
+
+func (c *counts) received(n int) { c.bytesIn.Add(int64(n)) }
+func (c *counts) sent(n int)     { c.bytesOut.Add(int64(n)) }
+
+// clockBase makes clock's numbers small.
+var clockBase = time.Now()
+
+// clock is a monotonic time in nanoseconds, for differences only. It costs less than time.Now.
+func clock() int64 { return int64(time.Since(clockBase)) }
+
+// span follows one request; the zero value counts nothing.
+type span struct {
+	api *apiCounts
+	// start is when the request was there, parked when it began to wait for others, 0 if it did
+	// not. Both are clock's.
+	start, parked int64
+	// queued is how long it waited for its turn, in nanoseconds.
+	queued int64
+	// bytes is the size of the request's frame.
+	bytes int
+	// clientID is whose request it is.
+	clientID string
+}
+
+// startSpan begins with the frame that the reader has just read.
+func (c *conn) startSpan(key int16) span {
+	api := c.s.count.api[key]
+	api.bytesIn.Add(int64(c.frameBytes))
+	return span{api: api, start: clock(), bytes: c.frameBytes, clientID: c.clientID}
+}
+
+// ended is a request whose answer is complete, on its way to the client.
+type ended struct {
+	api *apiCounts // nil counts nothing
+	// start and finished are when the request was there, and when its answer was.
+	start, finished int64
+	// bytes is the size of the answer's frame.
+	bytes int
+	// slow is what the log says if the request took long.
+	slow *slowRequest
+}
+
+// end counts what the broker did for the request, whose answer takes so many bytes.
+func (s *span) end(bytes int) ended {
+	if s.api == nil {
+		return ended{}
+	}
+	now := clock()
+	decided := now
+	if s.parked != 0 {
+		decided = s.parked
+		s.api.wait.Observe(time.Duration(now - s.parked))
+	}
+	if s.queued != 0 {
+		s.api.queue.Observe(time.Duration(s.queued))
+	}
+	s.api.local.Observe(time.Duration(decided - s.start - s.queued))
+	return ended{api: s.api, start: s.start, finished: now, bytes: bytes}
+}
+
+// written counts an answer whose last byte has been written.
+func (e *ended) written(now int64) {
+	if e.api == nil {
+		return
+	}
+	e.api.response.Observe(time.Duration(now - e.finished))
+	e.api.total.Observe(time.Duration(now - e.start))
+	e.api.bytesOut.Add(int64(e.bytes))
+	if e.slow != nil {
+		e.slow.report(time.Duration(now-e.finished), e.bytes)
 	}
 }
 
-// Collect implements prometheus.Collector.
-func (m *metrics) Collect(ch chan<- prometheus.Metric) {
-	d := &m.descs
-	counter := func(desc *prometheus.Desc, v int64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(v), labels...)
+// appended counts a partition's records that were taken.
+func (c *counts) appended(p *replica.Partition, bytes int, r *storage.AppendResult) {
+	c.traffic.Produces.Add(1)
+	topic := p.Traffic()
+	topic.Produces.Add(1)
+	if r.Duplicate {
+		return // they are in the log, and counted, already
 	}
-	for i := range m.s.table.rows {
-		m.collectAPI(ch, m.s.table.rows[i].key)
-	}
-	counter(d.bytes, m.bytesIn.Load(), "in")
-	counter(d.bytes, m.bytesOut.Load(), "out")
-	counter(d.refused, m.refusedConns.Load())
-	counter(d.bad, m.badConns.Load())
-	counter(d.badLogins, m.badLogins.Load())
-	counter(d.panics, m.panics.Load())
-	counter(d.appended, m.produced.Load())
-	counter(d.fetched, m.fetched.Load())
-	sessions, parts, evicted := m.s.sessions.sizes()
-	counter(d.evicted, evicted)
-	ch <- prometheus.MustNewConstMetric(d.sessions, prometheus.GaugeValue, float64(sessions))
-	ch <- prometheus.MustNewConstMetric(d.sessionParts, prometheus.GaugeValue, float64(parts))
-	ch <- prometheus.MustNewConstMetric(d.conns, prometheus.GaugeValue, float64(m.s.openConns()))
+	c.traffic.BytesIn.Add(int64(bytes))
+	topic.BytesIn.Add(int64(bytes))
+	records := r.LastOffset - r.BaseOffset + 1
+	c.traffic.RecordsIn.Add(records)
+	topic.RecordsIn.Add(records)
 }
 
-func (m *metrics) collectAPI(ch chan<- prometheus.Metric, key int16) {
-	a := &m.api[key]
-	buckets := make(map[float64]uint64, len(latencyBounds))
-	sum := uint64(0)
-	for i, bound := range latencyBounds {
-		sum += uint64(a.buckets[i].Load())
-		buckets[bound] = sum
+// notAppended counts a partition's records that were refused; p is nil if there is none.
+func (c *counts) notAppended(p *replica.Partition) {
+	c.traffic.Produces.Add(1)
+	c.traffic.FailedProduces.Add(1)
+	if p != nil {
+		p.Traffic().Produces.Add(1)
+		p.Traffic().FailedProduces.Add(1)
 	}
-	sum += uint64(a.buckets[len(latencyBounds)].Load())
-	ch <- prometheus.MustNewConstHistogram(m.descs.requests, sum,
-		time.Duration(a.nanos.Load()).Seconds(), buckets, protocol.KeyName(key))
 }
 
-// Collector exposes the server's counters to Prometheus.
-func (s *Server) Collector() prometheus.Collector { return s.metrics }
-
-func (s *Server) openConns() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.mu.open)
+// fetched counts a partition of an answer.
+func (c *counts) fetched(part *fetchPart) {
+	n, failed := int64(part.result.RecordBytes), part.result.ErrorCode != 0
+	c.traffic.Fetches.Add(1)
+	c.traffic.BytesOut.Add(n)
+	if failed {
+		c.traffic.FailedFetches.Add(1)
+	}
+	if part.partition == nil {
+		return
+	}
+	topic := part.partition.Traffic()
+	topic.Fetches.Add(1)
+	topic.BytesOut.Add(n)
+	if failed {
+		topic.FailedFetches.Add(1)
+	}
 }

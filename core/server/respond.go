@@ -18,6 +18,8 @@ type slot struct {
 	out answer
 	// done tells that the answer is complete. Guarded by the queue's lock.
 	done bool
+	// queued is how long the reader waited for this place, in nanoseconds.
+	queued int64
 	// cancel ends the wait of a parked request early; nil when it is not parked. Guarded by the
 	// queue's lock, called without it.
 	cancel func()
@@ -31,6 +33,8 @@ type answer struct {
 	parts *[]filePart
 	// large counts the bytes until they are written; nil if they are few.
 	large *atomic.Int64
+	// ended is the request.
+	ended ended
 	// err, when set, closes the connection instead of answering.
 	err error
 }
@@ -109,9 +113,13 @@ var slotPool = sync.Pool{New: func() any { return new(slot) }}
 func (q *answerQueue) begin() *slot {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	waiting := int64(0)
 	for (len(q.mu.slots) >= maxPipelined || q.mu.held > maxHeldAnswers) && !q.mu.closed {
 		if len(q.mu.slots) > 0 && q.mu.slots[0].done && !q.mu.writing {
 			q.startWriterLocked()
+		}
+		if waiting == 0 {
+			waiting = clock()
 		}
 		q.mu.notFull.Wait()
 	}
@@ -119,6 +127,9 @@ func (q *answerQueue) begin() *slot {
 		return nil
 	}
 	s := slotPool.Get().(*slot)
+	if waiting != 0 {
+		s.queued = clock() - waiting
+	}
 	q.mu.slots = append(q.mu.slots, s)
 	return s
 }
@@ -182,7 +193,11 @@ func (q *answerQueue) write() {
 		}
 		err := q.w.writeAll(batch[:n])
 		written = 0
+		now := clock()
 		for i := range batch[:n] {
+			if err == nil {
+				batch[i].ended.written(now)
+			}
 			written += batch[i].size()
 			batch[i].release()
 		}

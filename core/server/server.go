@@ -87,7 +87,9 @@ type Server struct {
 	readers, memory *budget
 	// answers bounds what answers take.
 	answers answerMemory
-	metrics *metrics
+	count   *counts
+	// slow says which requests took long.
+	slow slowLog
 	// sessions are the fetch sessions of all clients.
 	sessions *fetchSessionCache
 	// complaints limits log lines about misbehaving clients.
@@ -111,6 +113,10 @@ type Server struct {
 		open map[*conn]struct{}
 		// byIP counts them by the peer's address.
 		byIP map[string]int
+		// listenerCounts are the connections by the name of their listener, refused those that a
+		// limit kept out, by its name.
+		listenerCounts map[string]*listenerCounts
+		refused        map[string]int64
 		// listeners are closed by Close.
 		listeners []net.Listener
 		closed    bool
@@ -132,8 +138,7 @@ func New(opts Options) (*Server, error) {
 		table: newHandlerTable(handlers), answers: newAnswerMemory(),
 	}
 	s.sessions = newFetchSessionCache(opts.Limits.FetchSessions, fetchSessionMemory)
-	s.metrics = newMetrics(s)
-	s.mu.open, s.mu.byIP = make(map[*conn]struct{}), make(map[string]int)
+	s.makeCounts()
 	return s, nil
 }
 
@@ -198,10 +203,10 @@ func (s *Server) serveConn(ctx context.Context, raw net.Conn, how *Listener) {
 	c := s.newConn(ctx, raw, how)
 	s.mu.Lock()
 	refusedBy := s.admitLocked(c)
+	s.countAdmissionLocked(c, refusedBy)
 	s.mu.Unlock()
 	if refusedBy != "" {
 		c.close(nil)
-		s.metrics.refusedConns.Add(1)
 		if s.complaints.allow() {
 			s.log.Warn("refused a connection: too many are open", "client", c.host,
 				"limit", refusedBy)

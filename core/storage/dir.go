@@ -109,6 +109,7 @@ type Dir struct {
 	wasClean bool // the last process closed it in order
 
 	settings atomic.Pointer[DirSettings] // never nil
+	count    Counters
 
 	// spare is what may be appended before the disk is asked for its free space again.
 	spare atomic.Int64

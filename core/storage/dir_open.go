@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
@@ -22,6 +23,8 @@ func OpenDir(ctx context.Context, opts DirOptions) (*Dir, error) {
 		return nil, err
 	}
 	d := newDir(opts.withDefaults())
+	began := time.Now()
+	defer func() { d.count.openNanos.Store(int64(time.Since(began))) }()
 	if err := d.open(ctx); err != nil {
 		if d.lock != nil {
 			err = errors.Join(err, d.lock.Close())
@@ -280,6 +283,7 @@ func (d *Dir) openLog(l *Log, p openParams) {
 		return
 	}
 	if !p.clean {
+		d.count.Recovered.Add(1)
 		d.logger.Debug("log recovered", "partition", l.tp, "from", p.recoveryPoint,
 			"end", l.EndOffset(), "took", d.opts.Now().Sub(began))
 	}

@@ -171,6 +171,7 @@ func (d *Dir) checkpointNow(ctx context.Context) {
 // checkpointed tells about a checkpoint that was not written.
 func (d *Dir) checkpointed(err error) {
 	if err != nil && d.failure() == nil {
+		d.count.CheckpointErrors.Add(1)
 		d.logger.Warn("checkpoints not written, the next interval tries again", "error", err)
 	}
 }

@@ -64,6 +64,8 @@ type Log struct {
 
 	known atomic.Bool // the recovery point checkpoint has a line of this log
 
+	producerCount atomic.Int64 // of mu.producers, for who must not wait for mu
+
 	// cleaned is up to where compaction has read the log, -1 if it never did.
 	cleaned atomic.Int64
 	// cleaning says that a Cleaning is open.
@@ -87,6 +89,8 @@ type logOwner interface {
 	failure() error
 	// fail fails the directory for good.
 	fail(err error)
+	// counters are the directory's.
+	counters() *Counters
 	// requestSync queues the log for the flusher.
 	requestSync(l *Log)
 	// removeLater unlinks a path after a delay.

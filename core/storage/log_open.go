@@ -78,6 +78,7 @@ func (l *Log) finishOpen(p openParams, scanned epochList) error {
 		return err
 	}
 	l.mu.producers, l.mu.txns = state.producers, state.txns
+	l.countProducersLocked()
 	if err := l.dropStraySnapshots(); err != nil {
 		return err
 	}

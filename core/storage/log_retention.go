@@ -100,6 +100,8 @@ func (l *Log) dropOldestLocked(n int) error {
 	}
 	l.dirDirty.Store(true)
 	for i, s := range old[:n] {
+		l.owner.counters().ExpiredSegments.Add(1)
+		l.owner.counters().ExpiredBytes.Add(s.state().size)
 		err = errors.Join(err, l.retireSegment(s))
 		if i+1 < n {
 			err = errors.Join(err, l.syncNamesLocked())
@@ -154,6 +156,7 @@ func (l *Log) expireProducers(now, maxIdleMS int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.producers.expire(now, maxIdleMS)
+	l.countProducersLocked()
 	l.mu.guards.expire(now, maxIdleMS)
 }
 

@@ -47,6 +47,7 @@ func (l *Log) rollLocked(base int64, reason string, now int64) error {
 	l.dirDirty.Store(true)
 	list := append(slices.Clone(*l.segments.Load()), s)
 	l.segments.Store(&list)
+	l.owner.counters().Rolls.Add(1)
 	l.logger.Debug("segment rolled", "partition", l.tp, "base", base, "reason", reason)
 	return nil
 }

@@ -61,6 +61,8 @@ func (l *Log) syncTo(ctx context.Context, offset int64) error {
 // syncWithToken syncs what is not durable yet and publishes the synced offset. It reports whether
 // that moved.
 func (l *Log) syncWithToken() (moved bool, err error) {
+	began := time.Now()
+	defer func() { l.owner.counters().Syncs.Observe(time.Since(began)) }()
 	if err := l.owner.failure(); err != nil {
 		return false, err
 	}

@@ -90,6 +90,7 @@ func (l *Log) applyLocked(b []byte, now int64) error {
 	if changed {
 		l.publishUnstableLocked()
 	}
+	l.countProducersLocked()
 	return nil
 }
 

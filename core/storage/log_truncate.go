@@ -120,6 +120,7 @@ func (l *Log) afterRewindLocked(end int64) error {
 		return err
 	}
 	l.mu.producers, l.mu.txns = state.producers, state.txns
+	l.countProducersLocked()
 	l.mu.txns.settle(l.highWatermark.Load())
 	l.publishUnstableLocked()
 	return nil
@@ -149,6 +150,7 @@ func (l *Log) resetLocked(offset int64) error {
 		return l.diskError(err)
 	}
 	l.mu.producers = producerTable{}
+	l.countProducersLocked()
 	l.epochs.Store(&epochList{})
 	if err := l.afterRewindLocked(offset); err != nil {
 		return err

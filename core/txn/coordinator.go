@@ -19,6 +19,7 @@ type Coordinator struct {
 	partitions atomic.Int32
 	markers    markerQueue
 	ids        *producerIDs
+	count      Counters
 	background sync.WaitGroup // reports of finished transactions
 	// complaint is the last error that was logged of getting producer ids: clients try again.
 	complaint atomic.Value
@@ -61,7 +62,9 @@ func (c *Coordinator) newMachine(shard int32) coordinator.Machine {
 	if c.mu.closed {
 		t.cancel()
 	}
-	return newMachine(&c.opts, func(job markerJob) { c.markers.send(t, job) })
+	m := newMachine(&c.opts, func(job markerJob) { c.markers.send(t, job) })
+	m.count = &c.count
+	return m
 }
 
 // endTenure ends what a shard's last machine began.

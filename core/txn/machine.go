@@ -47,7 +47,9 @@ type markerJob struct {
 // machine is the state of one shard: its transactional ids.
 type machine struct {
 	opts *Options
-	txns map[string]*transaction
+	// count is the coordinator's.
+	count *Counters
+	txns  map[string]*transaction
 	// flying has the ids with a record that is not durable yet.
 	flying map[string]flight
 	// sendMarkers starts to bring a decided transaction's markers to its partitions.
@@ -66,7 +68,7 @@ var _ coordinator.Machine = (*machine)(nil)
 
 func newMachine(opts *Options, sendMarkers func(markerJob)) *machine {
 	return &machine{
-		opts: opts, sendMarkers: sendMarkers,
+		opts: opts, sendMarkers: sendMarkers, count: new(Counters),
 		txns: make(map[string]*transaction), flying: make(map[string]flight),
 		waiting: make(map[string]*transaction),
 	}
@@ -85,6 +87,8 @@ func (m *machine) Handle(now time.Time, t coordinator.Ticket, in any) coordinato
 		return m.withID(in.id, func() coordinator.Step { return m.markersWritten(now, t, in) })
 	case describeInput:
 		return answer(t, m.describe(in.id))
+	case statsInput:
+		return answer(t, m.stats())
 	case listInput:
 		return answer(t, m.list(now, in.ListRequest))
 	}
@@ -165,6 +169,9 @@ func (m *machine) Replay(rec record.Record) error {
 		m.txns[id] = tx
 	}
 	tx.Metadata, tx.lastEpoch = md, last
+	if m.active {
+		m.count.ended(md.State)
+	}
 	if m.active && md.State.decided() && m.flying[id].records == 0 {
 		m.sendMarkers(tx.job(id))
 	}

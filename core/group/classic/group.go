@@ -108,6 +108,12 @@ func New(id string, config *Config, timers *Timers) *Group {
 // ID is the group's name.
 func (g *Group) ID() string { return g.id }
 
+// Size is the number of members.
+func (g *Group) Size() int { return len(g.members) }
+
+// Generation is the number of the present generation, 0 before the first.
+func (g *Group) Generation() int32 { return g.generation }
+
 // State is the group's state.
 func (g *Group) State() State { return g.state }
 

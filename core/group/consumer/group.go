@@ -97,6 +97,9 @@ const (
 // ID is the group's name.
 func (g *Group) ID() string { return g.id }
 
+// Epoch is the group epoch: it rises with each change that asks for a new assignment.
+func (g *Group) Epoch() int32 { return g.epoch }
+
 // Size is the number of members.
 func (g *Group) Size() int { return len(g.members) }
 

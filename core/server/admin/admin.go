@@ -12,7 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/millstream-io/millstream/core/metrics"
 )
 
 // Options are what the endpoints answer from.
@@ -21,8 +22,8 @@ type Options struct {
 	Healthy func() error
 	// Ready returns why clients are not served, nil when they are. Nil is always ready.
 	Ready func() error
-	// Collectors are exposed besides those of the Go runtime and the process.
-	Collectors []prometheus.Collector
+	// Sources are what /metrics tells, before the Go runtime and the process.
+	Sources []metrics.Source
 	// Logger takes errors of the HTTP server; nil discards them.
 	Logger *slog.Logger
 }
@@ -48,11 +49,10 @@ func New(opts Options) *Server {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	registry.MustRegister(opts.Collectors...)
 	mux := http.NewServeMux()
 	mux.Handle("GET /healthz", check(opts.Healthy))
 	mux.Handle("GET /readyz", check(opts.Ready))
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", &page{sources: opts.Sources, rest: registry, log: opts.Logger})
 	return &Server{http: http.Server{
 		Handler: mux, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,

@@ -8,27 +8,35 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/millstream-io/millstream/core/metrics"
 	"github.com/millstream-io/millstream/core/server/admin"
 	"github.com/millstream-io/millstream/core/vnet"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// answer is a source of one number.
+type answer struct{}
+
+var answerFamily = &metrics.Family{Name: "millstream_test_total", Help: "A test.",
+	Kind: metrics.Counter}
+
+func (answer) Families() []*metrics.Family { return []*metrics.Family{answerFamily} }
+
+func (answer) WriteMetrics(p *metrics.Page) { p.One(answerFamily, 42) }
+
 func TestEndpointsTellHealthReadinessAndMetrics(t *testing.T) {
 	ctx := context.Background()
 	network := vnet.NewPipe()
 	l, err := network.Listen(ctx, "host:80")
 	require.NoError(t, err)
-	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "millstream_test_total"})
-	counter.Add(42)
 	var ready error = errors.New("still replaying the log")
 	s := admin.New(admin.Options{
-		Ready:      func() error { return ready },
-		Collectors: []prometheus.Collector{counter},
+		Ready:   func() error { return ready },
+		Sources: []metrics.Source{answer{}},
 	})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
