@@ -32,6 +32,7 @@ var errorCodes = []errorCode{
 	{"BAD_INPUT", 2, "A line of the input cannot be read, most often because it is too long."},
 	{"BAD_KIND", 2, "There is no such kind of plugin to begin with."},
 	{"BAD_LEVEL", 2, "There is no such log level."},
+	{"BAD_LOG_FORMAT", 2, "There is no such log format."},
 	{"BAD_NAME", 2, "The name of the folder cannot be the name of a pipeline or plugin."},
 	{"BAD_RANGE", 2, "--from or --to is not a position; consume --help lists the forms."},
 	{"BAD_RECORD", 2, "A line of the input is not a record; those before it are written."},

@@ -8,13 +8,22 @@ import (
 	"github.com/millstream-io/millstream/cli/output"
 )
 
-// newLogger writes text for people and JSON for collectors.
-func newLogger(w io.Writer, level slog.Level) *slog.Logger {
+// newLogger writes text for people and JSON for collectors, as format says.
+func newLogger(w io.Writer, level slog.Level, format string) (*slog.Logger, error) {
 	opts := &slog.HandlerOptions{Level: level}
-	if output.IsTerminal(w) {
-		return slog.New(slog.NewTextHandler(w, opts))
+	if format == "auto" {
+		if format = "json"; output.IsTerminal(w) {
+			format = "text"
+		}
 	}
-	return slog.New(slog.NewJSONHandler(w, opts))
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, opts)), nil
+	}
+	return nil, output.Usage("BAD_LOG_FORMAT", "unknown log format "+format).
+		WithDo("use text, json or auto")
 }
 
 func parseLevel(text string) (slog.Level, error) {

@@ -27,10 +27,11 @@ func newServerCommand(a *app) *cobra.Command {
 	flags := cmd.Flags()
 	flags.String("data-dir", defaultDataDir, "folder of the log, state and built plugins")
 	flags.String("listen", defaultListen, "host:port for Kafka clients")
-	flags.String("http", defaultHTTP, "host:port of /healthz, /readyz and /metrics")
+	flags.String("http", defaultHTTP, "host:port of /healthz, /readyz, /metrics, /debug/pprof")
 	flags.String("config", "", "YAML file with these settings, and broker configs under broker:")
 	flags.Bool("insecure", false, "allow addresses that other machines reach, without authentication")
 	flags.String("ready-file", "", "file that receives addresses and pid as JSON when serving")
+	flags.String("log-format", "auto", "text, json, or auto: text on a terminal")
 	flags.String("log-level", "info", "debug, info, warn or error")
 	return cmd
 }
@@ -46,16 +47,22 @@ func (a *app) serve(ctx context.Context, serving *bool) error {
 	if err != nil {
 		return err
 	}
+	logger, err := newLogger(a.streams.Err, level, a.settings.GetString("log-format"))
+	if err != nil {
+		return err
+	}
+	limitMemory()
 	n, err := startNode(ctx, nodeOptions{
 		dataDir: a.settings.GetString("data-dir"), listen: a.settings.GetString("listen"),
 		http: a.settings.GetString("http"), readyFile: a.settings.GetString("ready-file"),
 		configs: a.settings.broker, insecure: a.settings.GetBool("insecure"),
-		logger: newLogger(a.streams.Err, level), output: a.streams.Out,
+		logger: logger, output: a.streams.Out,
 	})
 	if err != nil {
 		return err
 	}
 	*serving = true
+	go keepMemorySmall(ctx)
 	a.printer.Note("broker   %s\nhttp     http://%s\ndata     %s", n.broker.Addr(),
 		n.broker.HTTPAddr(), n.opts.dataDir)
 	select {

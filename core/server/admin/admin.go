@@ -36,7 +36,7 @@ type Server struct {
 // Time limits of the HTTP server; a metrics page takes milliseconds.
 const (
 	readTimeout  = 5 * time.Second
-	writeTimeout = 30 * time.Second
+	writeTimeout = 30 * time.Second // profiles extend it
 	idleTimeout  = 2 * time.Minute
 	headerBytes  = 16 << 10
 )
@@ -53,6 +53,7 @@ func New(opts Options) *Server {
 	mux.Handle("GET /healthz", check(opts.Healthy))
 	mux.Handle("GET /readyz", check(opts.Ready))
 	mux.Handle("GET /metrics", &page{sources: opts.Sources, rest: registry, log: opts.Logger})
+	addProfiles(mux)
 	return &Server{http: http.Server{
 		Handler: mux, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,

@@ -67,6 +67,17 @@ func TestEndpointsTellHealthReadinessAndMetrics(t *testing.T) {
 	require.Equal(t, 200, code)
 	require.Contains(t, body, "millstream_test_total 42")
 	require.Contains(t, body, "go_goroutines")
+	code, body = get("/debug/pprof/goroutine?debug=1")
+	require.Equal(t, 200, code)
+	require.Contains(t, body, "goroutine profile")
+	for _, path := range []string{"cmdline", "../vars", "nothing"} {
+		code, _ = get("/debug/pprof/" + path)
+		require.Equal(t, 404, code, "%s: arguments may hold secrets", path)
+	}
+	for _, seconds := range []string{"61", "1e9", "NaN"} {
+		code, _ = get("/debug/pprof/profile?seconds=" + seconds)
+		require.Equal(t, 400, code, seconds)
+	}
 	code, _ = get("/else")
 	require.Equal(t, 404, code)
 

@@ -1,10 +1,11 @@
-// Package admin serves the broker's HTTP endpoints: /healthz, /readyz and /metrics.
+// Package admin serves the broker's HTTP endpoints: /healthz, /readyz, /metrics and Go's profiles.
 //
 // # Path
 //
 //	GET /healthz  200 while the process serves its purpose at all, 503 once the disk has failed
 //	GET /readyz   200 when clients are served, 503 with the reason before, and while draining
-//	GET /metrics  Prometheus's text format: the collectors of the broker and of the Go runtime
+//	GET /metrics  Prometheus's text format: what the broker counts, the Go runtime, the process
+//	GET /debug/pprof/...  Go's profiles, for clients on this machine only; arguments are not told
 //
 // # Goroutines
 //
