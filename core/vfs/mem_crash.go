@@ -9,7 +9,8 @@ import (
 // CrashClone returns what a disk could hold after a power cut at this moment; m itself goes on.
 // Synced bytes and names are there. Of what was not synced, a choice drawn from the seed is: names
 // of any subset of the changes of a directory, of any subset of the writes of a file, the last of
-// which may be torn at any byte. Content that was later overwritten is not brought back.
+// which may be torn at any byte, or of any subset of their blocks of 512 or 4096 bytes; what lies
+// between is zero, or what was there before. Content that was later overwritten is not brought back.
 // Locks are free in the clone. Equal histories and seeds give equal clones.
 func (m *Mem) CrashClone(seed uint64) *Mem {
 	c := NewMem()
@@ -132,6 +133,7 @@ func (c *crasher) content(d *memData) []byte {
 		disk = resized(disk, w.oldSize)
 		copy(disk[min(w.off, w.oldSize):], w.old)
 	}
+	block := []int64{0, 0, 512, 4096}[c.rand.IntN(4)]
 	kept := c.keep(len(d.mu.pending))
 	last := lastTrue(kept)
 	for i, w := range d.mu.pending {
@@ -149,10 +151,69 @@ func (c *crasher) content(d *memData) []byte {
 		if end <= w.off {
 			continue
 		}
+		if block > 0 {
+			disk = c.blocks(disk, now, w.off, end, block)
+			continue
+		}
 		disk = resized(disk, max(end, int64(len(disk))))
 		copy(disk[w.off:end], now[w.off:end])
 	}
 	return disk
+}
+
+// blocks copies a choice of the blocks of now[off:end] to the disk: in any order they may have
+// reached it, and the size of the file with or without the last of them.
+func (c *crasher) blocks(disk, now []byte, off, end, size int64) []byte {
+	if c.rand.IntN(2) == 0 {
+		disk = resized(disk, max(end, int64(len(disk))))
+	}
+	for off < end {
+		next := min(end, (off/size+1)*size)
+		if c.rand.IntN(2) == 0 {
+			disk = resized(disk, max(next, int64(len(disk))))
+			copy(disk[off:next], now[off:next])
+		}
+		off = next
+	}
+	return disk
+}
+
+// Clone returns what another process sees when this one is killed: all of it, synced or not, with
+// the same left to be synced. Locks are free in the clone.
+func (m *Mem) Clone() *Mem {
+	c := NewMem()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c.mu.root = m.mu.root.clone(make(map[*memNode]*memNode))
+	return c
+}
+
+// clone copies a node and all that a crash may bring back.
+func (n *memNode) clone(done map[*memNode]*memNode) *memNode {
+	if n == nil || done[n] != nil {
+		return done[n]
+	}
+	made := &memNode{mode: n.mode}
+	done[n] = made
+	if !n.mode.IsDir() {
+		n.file.mu.RLock()
+		defer n.file.mu.RUnlock()
+		made.file.mu.bytes = slices.Clone(n.file.mu.bytes)
+		made.file.mu.pending = slices.Clone(n.file.mu.pending)
+		made.file.mu.modified = n.file.mu.modified
+		return made
+	}
+	made.entries = make(map[string]*memNode, len(n.entries))
+	for name, entry := range n.entries {
+		made.entries[name] = entry.clone(done)
+	}
+	for _, change := range n.changes {
+		change.node = change.node.clone(done)
+		change.unlinked = change.unlinked.clone(done)
+		change.replaced = change.replaced.clone(done)
+		made.changes = append(made.changes, change)
+	}
+	return made
 }
 
 func lastTrue(list []bool) int {

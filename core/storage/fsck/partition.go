@@ -76,7 +76,7 @@ func (c *checker) partition(name, dir string) error {
 	p.metadata()
 	p.readEpochs()
 	if len(p.bases) == 0 {
-		c.damage(dir, -1, doRestore, "has no segment")
+		p.afterCrash(dir, -1, doRestore, "has no segment")
 		return nil
 	}
 	p.producers = producers{complete: p.bases[0] == 0 && p.cleanedTo < 0}
@@ -131,6 +131,9 @@ func (p *partition) metadata() {
 	path := filepath.Join(p.dir, filePartitionMetadata)
 	data, err := vfs.ReadFile(p.opts.FS, path)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && !p.clean && p.empty():
+		p.note(path, -1, doNothing, "is missing: a crash has cut the creation short")
+		return
 	case errors.Is(err, fs.ErrNotExist):
 		p.damage(path, -1, doRestore, "is missing: nobody knows which topic's records these are")
 		return
@@ -139,7 +142,10 @@ func (p *partition) metadata() {
 		return
 	}
 	do := "write it anew with the topic's id, as its other partitions have it"
-	if err := checkPartitionMetadata(data); err != nil {
+	if err := checkPartitionMetadata(data); err != nil && !p.clean && p.empty() {
+		p.note(path, -1, doNothing, "is of a creation that a crash has cut short: %v", err)
+		return
+	} else if err != nil {
 		p.malformed(path, do, err)
 		return
 	}
@@ -149,6 +155,17 @@ func (p *partition) metadata() {
 		p.damage(path, -1, do, "topic_id is %s, another partition of the topic has %s", id, other)
 	}
 	p.topics[topic] = id
+}
+
+// empty reports whether no segment has a byte: nothing was acknowledged then.
+func (p *partition) empty() bool {
+	for _, base := range p.bases {
+		name := filepath.Join(p.dir, fmt.Sprintf("%020d%s", base, suffixLog))
+		if info, err := p.opts.FS.Stat(name); err != nil || info.Size() > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func (p *partition) readEpochs() {
