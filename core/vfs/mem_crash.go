@@ -10,7 +10,7 @@ import (
 // Synced bytes and names are there. Of what was not synced, a choice drawn from the seed is: names
 // of any subset of the changes of a directory, of any subset of the writes of a file, the last of
 // which may be torn at any byte, or of any subset of their blocks of 512 or 4096 bytes; what lies
-// between is zero, or what was there before. Content that was later overwritten is not brought back.
+// between is zero, or what was there before. What was later overwritten is not brought back.
 // Locks are free in the clone. Equal histories and seeds give equal clones.
 func (m *Mem) CrashClone(seed uint64) *Mem {
 	c := NewMem()
