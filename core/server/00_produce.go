@@ -149,6 +149,9 @@ func (op *produceOp) appendPartition(
 	}
 	var wait produceWait
 	p, err := op.resolve(t, in.Index, clientID)
+	if len(op.verified) > 0 && op.verified[i].err == error(kerr.TransactionalIDAuthorizationFailed) {
+		err = op.verified[i].err // which is asked for first
+	}
 	options := replica.AppendOptions{Acks: op.req.Acks}
 	if err == nil && len(op.verified) > 0 {
 		options.Guard, err = op.verified[i].guard, op.verified[i].err

@@ -49,7 +49,7 @@ func (s *Server) metadata(ctx context.Context, r *request) (kmsg.Response, error
 	}
 	if all {
 		for t := range image.Topics() {
-			if s.may(r.client, metadata.ACLDescribe, metadata.ACLTopic, t.Name) {
+			if s.sees(r.client, metadata.ACLDescribe, metadata.ACLTopic, t.Name) {
 				resp.Topics = append(resp.Topics, s.describeTopic(t, r))
 			}
 		}
@@ -112,7 +112,7 @@ func (s *Server) autoCreate(
 		if _, ok := image.Topic(*name); ok || metadata.IsInternalTopic(*name) {
 			continue
 		}
-		if !s.mayCluster(r.client, metadata.ACLCreate) &&
+		if !s.seesCluster(r.client, metadata.ACLCreate) &&
 			!s.may(r.client, metadata.ACLCreate, metadata.ACLTopic, *name) {
 			refused[i] = true
 			continue

@@ -28,6 +28,7 @@ func (s *Server) joinGroup(ctx context.Context, r *request) (kmsg.Response, erro
 		RebalanceTimeoutMS: req.RebalanceTimeoutMillis,
 		RequireMemberID:    r.version >= 4,
 		CanSkipAssignment:  r.version >= 9,
+		Visible:            s.visibleTo(r.client),
 	}
 	if r.version == 0 || join.RebalanceTimeoutMS < 0 {
 		join.RebalanceTimeoutMS = req.SessionTimeoutMillis

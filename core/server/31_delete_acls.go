@@ -66,13 +66,3 @@ func deletedACL(a *metadata.ACL) kmsg.DeleteACLsResponseResultMatchingACL {
 	out.PermissionType = kmsg.ACLPermissionType(a.Permission)
 	return out
 }
-
-// audit logs what an administrator changed, or was refused to change.
-func (s *Server) audit(r *request, what string, err error, args ...any) {
-	args = append(args, "principal", r.client.Principal, "client", r.clientHost)
-	if err != nil {
-		s.log.Warn("refused: "+what, append(args, "error", err.Error())...)
-		return
-	}
-	s.log.Info(what, args...)
-}

@@ -54,7 +54,7 @@ func (s *Server) describeCluster(_ context.Context, r *request) (kmsg.Response, 
 // clusterOperations is what a client may do on the cluster (KIP-430); nothing is told to one that
 // may not describe it.
 func (s *Server) clusterOperations(c *client) int32 {
-	if !s.mayCluster(c, metadata.ACLDescribe) {
+	if !s.seesCluster(c, metadata.ACLDescribe) {
 		return 0
 	}
 	return s.operations(c, metadata.ACLCluster, metadata.ClusterResource)

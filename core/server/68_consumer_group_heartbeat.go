@@ -16,7 +16,8 @@ import (
 //   - Null fields are unchanged. The assignment is there if it has changed, or if the request has
 //     told everything.
 //   - With the feature group.version at 0, all is UNSUPPORTED_VERSION.
-//   - From version 1 on the member chooses its id, and may subscribe by a regular expression.
+//   - From version 1 on the member chooses its id, and may subscribe by a regular expression, which
+//     matches only topics that the client may describe.
 
 func (s *Server) consumerGroupHeartbeat(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.message.(*kmsg.ConsumerGroupHeartbeatRequest)
@@ -27,7 +28,7 @@ func (s *Server) consumerGroupHeartbeat(ctx context.Context, r *request) (kmsg.R
 		Topics:             req.SubscribedTopicNames, Regex: req.SubscribedTopicRegex,
 		Assignor: req.ServerAssignor,
 		ClientID: r.clientID, ClientHost: "/" + r.clientHost, // as Java prints an address
-		RequireMemberID: r.version >= 1,
+		RequireMemberID: r.version >= 1, Visible: s.visibleTo(r.client),
 	}
 	if req.Topics != nil {
 		beat.Owned = make([]group.ConsumerPartitions, len(req.Topics))

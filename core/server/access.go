@@ -136,17 +136,33 @@ func (s *Server) mayTopic(r *request, op metadata.ACLOperation, topic string) bo
 	return s.may(r.client, op, metadata.ACLTopic, topic)
 }
 
+// seesTopic is mayTopic without a word about a refusal.
+func (s *Server) seesTopic(r *request, op metadata.ACLOperation, topic string) bool {
+	return s.sees(r.client, op, metadata.ACLTopic, topic)
+}
+
 // mayTopicID is mayTopic by name or, where that is empty, by id. An id that does not exist tells
 // nothing, so it is let through.
 func (s *Server) mayTopicID(r *request, op metadata.ACLOperation, name string, id [16]byte) bool {
-	if name == "" && id != ([16]byte{}) {
-		t, ok := s.image().TopicByID(id)
-		if !ok {
-			return true
-		}
-		name = t.Name
+	name, ok := s.nameOf(name, id)
+	return !ok || s.mayTopic(r, op, name)
+}
+
+func (s *Server) seesTopicID(r *request, op metadata.ACLOperation, name string, id [16]byte) bool {
+	name, ok := s.nameOf(name, id)
+	return !ok || s.seesTopic(r, op, name)
+}
+
+// nameOf returns the name of a topic that is named or has the id; not ok if no topic has it.
+func (s *Server) nameOf(name string, id [16]byte) (string, bool) {
+	if name != "" || id == ([16]byte{}) {
+		return name, true
 	}
-	return s.mayTopic(r, op, name)
+	t, ok := s.image().TopicByID(id)
+	if !ok {
+		return "", false
+	}
+	return t.Name, true
 }
 
 func (s *Server) mayGroup(r *request, op metadata.ACLOperation, group string) bool {

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/millstream-io/millstream/core/metadata"
 )
 
 func guardOffsetCommit(
@@ -66,7 +68,7 @@ func guardOffsetFetch(
 	for i := range resp.Groups {
 		g := &resp.Groups[i]
 		split(&g.Topics, func(t *kmsg.OffsetFetchResponseGroupTopic) bool {
-			return s.mayTopicID(r, describe, t.Topic, t.TopicID)
+			return s.seesTopicID(r, describe, t.Topic, t.TopicID)
 		})
 		if g.ErrorCode != 0 {
 			continue
@@ -107,7 +109,7 @@ func guardOffsetFetchOne(
 	}
 	resp := answer.(*kmsg.OffsetFetchResponse)
 	split(&resp.Topics, func(t *kmsg.OffsetFetchResponseTopic) bool {
-		return s.mayTopic(r, describe, t.Topic)
+		return s.seesTopic(r, describe, t.Topic)
 	})
 	if !mayGroup {
 		resp.ErrorCode, code = codeGroup, codeGroup
@@ -153,12 +155,12 @@ func guardListGroups(
 	s *Server, ctx context.Context, r *request, next handlerFunc,
 ) (kmsg.Response, error) {
 	answer, err := next(s, ctx, r)
-	if err != nil || s.mayCluster(r.client, describe) {
+	if err != nil || s.seesCluster(r.client, describe) {
 		return answer, err
 	}
 	resp := answer.(*kmsg.ListGroupsResponse)
 	split(&resp.Groups, func(g *kmsg.ListGroupsResponseGroup) bool {
-		return s.mayGroup(r, describe, g.Group)
+		return s.sees(r.client, describe, metadata.ACLGroup, g.Group)
 	})
 	return resp, nil
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/millstream-io/millstream/core/coretest"
 	"github.com/millstream-io/millstream/core/metadata"
 	"github.com/millstream-io/millstream/core/server"
 )
@@ -16,23 +15,41 @@ import (
 const (
 	matrixTopic, matrixGroup, matrixTxn = "m-topic", "m-group", "m-txn"
 	missingTopic                        = "m-none"
+	doomedTopic                         = "m-doomed" // made anew for each request that deletes it
 )
 
+// ensureDoomed makes the topic that a request deletes.
+func ensureDoomed(admin *wire, req kmsg.Request) {
+	if req.Key() != 20 {
+		return
+	}
+	one := kmsg.NewCreateTopicsRequestTopic()
+	one.Topic, one.NumPartitions, one.ReplicationFactor = doomedTopic, 1, 1
+	create := kmsg.NewPtrCreateTopicsRequest()
+	create.Version, create.TimeoutMillis = 7, 10000
+	create.Topics = append(create.Topics, one)
+	ask[*kmsg.CreateTopicsResponse](admin, create)
+}
+
 // prepareMatrix makes what requests are about, and returns the topic's id.
-func prepareMatrix(t *testing.T, c *coretest.Cluster, admin *wire) [16]byte {
+func prepareMatrix(t *testing.T, admin *wire) [16]byte {
 	t.Helper()
 	topics := kmsg.NewPtrCreateTopicsRequest()
 	topics.Version, topics.TimeoutMillis = 7, 10000
 	one := kmsg.NewCreateTopicsRequestTopic()
 	one.Topic, one.NumPartitions, one.ReplicationFactor = matrixTopic, 1, 1
 	topics.Topics = append(topics.Topics, one)
+	gone := kmsg.NewPtrDeleteTopicsRequest()
+	gone.Version, gone.TimeoutMillis, gone.TopicNames = 5, 10000, []string{matrixTopic}
+	ask[*kmsg.DeleteTopicsResponse](admin, gone) // of a Kafka that was asked before
 	made := admin.receive(topics, admin.send(topics)).(*kmsg.CreateTopicsResponse).Topics[0]
 	require.Zero(t, made.ErrorCode)
 	for kind, key := range map[int8]string{0: matrixGroup, 1: matrixTxn} {
 		find := kmsg.NewPtrFindCoordinatorRequest()
 		find.Version, find.CoordinatorType, find.CoordinatorKeys = 4, kind, []string{key}
-		found := admin.receive(find, admin.send(find)).(*kmsg.FindCoordinatorResponse)
-		require.Zero(t, found.Coordinators[0].ErrorCode)
+		require.Eventually(t, func() bool {
+			return ask[*kmsg.FindCoordinatorResponse](admin, find).Coordinators[0].ErrorCode == 0
+		}, matrixWait, matrixTick)
 	}
 	require.Eventually(t, func() bool { // the coordinators may be loading
 		init := kmsg.NewPtrInitProducerIDRequest()
@@ -142,10 +159,12 @@ func furtherCases(id [16]byte) []matrixCase {
 				req.Topics = append(req.Topics, t)
 				return req
 			}),
-		add("by id", needs(needOf(29, topic, metadata.ACLDelete)), func() kmsg.Request {
+		add("by name", needs(server.Need{Code: 29, AnyOf: []server.Grant{
+			{Kind: topic, Op: metadata.ACLDelete}, {Kind: cluster, Op: metadata.ACLDelete}},
+		}), func() kmsg.Request {
 			req := kmsg.NewPtrDeleteTopicsRequest()
 			req.Version, req.TimeoutMillis = 5, 1000
-			req.TopicNames = []string{missingTopic}
+			req.TopicNames = []string{doomedTopic}
 			return req
 		}),
 	}

@@ -90,6 +90,7 @@ func fillGroups(req kmsg.Request) bool {
 		r.Members = append(r.Members, kmsg.NewLeaveGroupRequestMember())
 	case *kmsg.SyncGroupRequest:
 		r.Group, r.MemberID = matrixGroup, "nobody"
+		r.ProtocolType, r.Protocol = str("consumer"), str("range")
 	case *kmsg.DescribeGroupsRequest:
 		r.Groups = []string{matrixGroup}
 	case *kmsg.ListGroupsRequest:
@@ -155,7 +156,7 @@ func fillTopics(req kmsg.Request) bool {
 		r.Topics, r.ValidateOnly, r.TimeoutMillis = append(r.Topics, t), true, 1000
 	case *kmsg.DeleteTopicsRequest:
 		t := kmsg.NewDeleteTopicsRequestTopic()
-		t.Topic = str(missingTopic)
+		t.Topic = str(doomedTopic)
 		r.Topics, r.TimeoutMillis = append(r.Topics, t), 1000
 	case *kmsg.CreatePartitionsRequest:
 		t := kmsg.NewCreatePartitionsRequestTopic()
@@ -215,11 +216,15 @@ func fillCluster(req kmsg.Request) bool {
 		d := kmsg.NewAlterUserSCRAMCredentialsRequestDeletion()
 		d.Name, d.Mechanism = "carol", 1
 		r.Deletions = append(r.Deletions, d)
+	case *kmsg.DescribeUserSCRAMCredentialsRequest: // of all users: Kafka does not answer a refusal
+		u := kmsg.NewDescribeUserSCRAMCredentialsRequestUser()
+		u.Name = "carol"
+		r.Users = append(r.Users, u)
 	case *kmsg.UnregisterBrokerRequest:
 		r.BrokerID = 99
 	case *kmsg.DescribeLogDirsRequest, *kmsg.AlterPartitionAssignmentsRequest,
 		*kmsg.ListPartitionReassignmentsRequest, *kmsg.DescribeClientQuotasRequest,
-		*kmsg.DescribeUserSCRAMCredentialsRequest, *kmsg.DescribeQuorumRequest,
+		*kmsg.DescribeQuorumRequest,
 		*kmsg.UpdateFeaturesRequest, *kmsg.ListConfigResourcesRequest:
 	default:
 		return false

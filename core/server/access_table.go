@@ -70,7 +70,7 @@ func init() {
 		17: {}, // SaslHandshake
 		18: {}, // ApiVersions
 		19: {creating, guardCreateTopics},
-		20: {all(onTopics(remove)), guardDeleteTopics},
+		20: {deleting, guardDeleteTopics},
 		21: {all(onTopics(remove)), guardDeleteRecords},
 		22: {all(onTransactions(write)), guardInitProducerID},
 		23: {replicating, guardEpochs},
@@ -117,6 +117,8 @@ var (
 	// answer.
 	creating = []need{either(codeTopic, onTopics(create), onTheCluster(create)),
 		either(codeTopic, onTopics(getConfigs))}
+	// deleting needs DELETE on the topic or the cluster.
+	deleting = []need{either(codeTopic, onTopics(remove), onTheCluster(remove))}
 	// replicating lets brokers ask about all topics.
 	replicating = []need{either(codeTopic, onTopics(describe), onTheCluster(action))}
 	// marking is for brokers, and for operators that end a lost transaction.

@@ -39,7 +39,7 @@ func guardEpochs(
 	s *Server, ctx context.Context, r *request, next handlerFunc,
 ) (kmsg.Response, error) {
 	req := r.message.(*kmsg.OffsetForLeaderEpochRequest)
-	broker := s.mayCluster(r.client, action)
+	broker := s.seesCluster(r.client, action)
 	refused := split(&req.Topics, func(t *kmsg.OffsetForLeaderEpochRequestTopic) bool {
 		return broker || s.mayTopic(r, describe, t.Topic)
 	})
@@ -67,7 +67,7 @@ func guardCreateTopics(
 	s *Server, ctx context.Context, r *request, next handlerFunc,
 ) (kmsg.Response, error) {
 	req := r.message.(*kmsg.CreateTopicsRequest)
-	everywhere := s.mayCluster(r.client, create)
+	everywhere := s.seesCluster(r.client, create)
 	refused := split(&req.Topics, func(t *kmsg.CreateTopicsRequestTopic) bool {
 		return everywhere || s.mayTopic(r, create, t.Topic)
 	})
@@ -78,7 +78,7 @@ func guardCreateTopics(
 	resp := answer.(*kmsg.CreateTopicsResponse)
 	for i := range resp.Topics {
 		t := &resp.Topics[i]
-		if t.ErrorCode == 0 && !s.mayTopic(r, getConfigs, t.Topic) {
+		if t.ErrorCode == 0 && !s.seesTopic(r, getConfigs, t.Topic) {
 			t.Configs, t.ConfigErrorCode = nil, codeTopic
 			t.NumPartitions, t.ReplicationFactor = -1, -1
 		}
@@ -97,11 +97,19 @@ func guardCreateTopics(
 	return resp, nil
 }
 
-// guardDeleteTopics tells the name for an id only to who may describe the topic.
+// guardDeleteTopics asks for DELETE on the topic or, as Kafka does, on the cluster. That a topic
+// does not exist, and the name for an id, is told only to who may describe it.
 func guardDeleteTopics(
 	s *Server, ctx context.Context, r *request, next handlerFunc,
 ) (kmsg.Response, error) {
 	req := r.message.(*kmsg.DeleteTopicsRequest)
+	everywhere := s.seesCluster(r.client, remove)
+	may := func(name string) bool {
+		if _, ok := s.image().Topic(name); !ok && s.seesTopic(r, describe, name) {
+			return true // it is unknown
+		}
+		return everywhere || s.mayTopic(r, remove, name)
+	}
 	var refused []kmsg.DeleteTopicsResponseTopic
 	refuse := func(name *string, id [16]byte) {
 		t := kmsg.NewDeleteTopicsResponseTopic()
@@ -109,20 +117,18 @@ func guardDeleteTopics(
 		setCode(&t, codeTopic)
 		refused = append(refused, t)
 	}
-	for _, name := range split(&req.TopicNames, func(name *string) bool {
-		return s.mayTopic(r, remove, *name)
-	}) {
+	for _, name := range split(&req.TopicNames, func(name *string) bool { return may(*name) }) {
 		refuse(pointer(name), [16]byte{})
 	}
 	for _, t := range split(&req.Topics, func(t *kmsg.DeleteTopicsRequestTopic) bool {
 		if t.Topic != nil {
-			return s.mayTopic(r, remove, *t.Topic)
+			return may(*t.Topic)
 		}
-		return s.mayTopicID(r, remove, "", t.TopicID) && t.TopicID != [16]byte{} ||
-			t.TopicID == [16]byte{}
+		topic, ok := s.image().TopicByID(t.TopicID)
+		return !ok || may(topic.Name)
 	}) {
 		name := t.Topic
-		if topic, ok := s.image().TopicByID(t.TopicID); ok && s.mayTopic(r, describe, topic.Name) {
+		if topic, ok := s.image().TopicByID(t.TopicID); ok && s.seesTopic(r, describe, topic.Name) {
 			name = &topic.Name
 		}
 		refuse(name, t.TopicID)
@@ -222,8 +228,12 @@ func guardTopicPartitions(
 			req.Topics = append(req.Topics, one)
 		}
 	}
+	may := s.mayTopic
+	if everything {
+		may = s.seesTopic
+	}
 	refused := split(&req.Topics, func(t *kmsg.DescribeTopicPartitionsRequestTopic) bool {
-		return s.mayTopic(r, describe, t.Topic)
+		return may(r, describe, t.Topic)
 	})
 	if everything {
 		refused = nil

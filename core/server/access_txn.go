@@ -21,7 +21,7 @@ func guardInitProducerID(
 		if !s.mayTxn(r, write, *req.TransactionalID) {
 			code = codeTxn
 		}
-	case !s.mayCluster(r.client, idempotent) && !s.mayAny(r.client, write, metadata.ACLTopic):
+	case !s.mayAny(r.client, write, metadata.ACLTopic) && !s.mayCluster(r.client, idempotent):
 		code = codeCluster
 	}
 	if code != 0 {
@@ -101,7 +101,7 @@ func guardEndTxn(
 func guardMarkers(
 	s *Server, ctx context.Context, r *request, next handlerFunc,
 ) (kmsg.Response, error) {
-	if s.mayCluster(r.client, action) || s.mayCluster(r.client, alter) {
+	if s.seesCluster(r.client, action) || s.mayCluster(r.client, alter) {
 		return next(s, ctx, r)
 	}
 	req := r.message.(*kmsg.WriteTxnMarkersRequest)
@@ -176,7 +176,7 @@ func guardDescribeTxns(
 	for i := range resp.TransactionStates {
 		split(&resp.TransactionStates[i].Topics,
 			func(t *kmsg.DescribeTransactionsResponseTransactionStateTopic) bool {
-				return s.mayTopic(r, describe, t.Topic)
+				return s.seesTopic(r, describe, t.Topic)
 			})
 	}
 	for _, id := range refused {
@@ -196,7 +196,7 @@ func guardListTxns(
 	}
 	resp := answer.(*kmsg.ListTransactionsResponse)
 	split(&resp.TransactionStates, func(t *kmsg.ListTransactionsResponseTransactionState) bool {
-		return s.mayTxn(r, describe, t.TransactionalID)
+		return s.sees(r.client, describe, metadata.ACLTransactionalID, t.TransactionalID)
 	})
 	return resp, nil
 }

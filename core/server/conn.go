@@ -257,6 +257,7 @@ func (c *conn) control(h handler, head protocol.Header, body []byte) error {
 		c.out.finish(slot, answer{err: err}, true)
 		return fmt.Errorf("handle %s v%d: %w", protocol.KeyName(head.Key), head.Version, err)
 	}
+	c.s.auditRequest(&request{message: message, clientHost: c.host, client: &c.client}, resp)
 	resp.SetVersion(head.Version)
 	span.api.countErrors(resp)
 	a := c.frame(head, resp.IsFlexible(), resp)

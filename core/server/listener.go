@@ -69,14 +69,37 @@ type client struct {
 // plaintext is how Serve takes clients.
 var plaintext = &Listener{Name: "PLAINTEXT"}
 
-// may tells whether access is given, which it always is where access is not controlled.
+// may tells whether access is given, which it always is where access is not controlled. That it is
+// not is logged.
 func (s *Server) may(c *client, op metadata.ACLOperation, kind metadata.ACLResourceType,
+	name string,
+) bool {
+	if s.sees(c, op, kind, name) {
+		return true
+	}
+	s.denied(c, op, kind, name)
+	return false
+}
+
+// sees is may for what is left out without a word, or for a second grant that would do as well.
+func (s *Server) sees(c *client, op metadata.ACLOperation, kind metadata.ACLResourceType,
 	name string,
 ) bool {
 	if s.opts.Authorizer == nil || c.trusted {
 		return true
 	}
 	return s.opts.Authorizer.Allowed(s.image().ACLs(), c.Identity, op, kind, name)
+}
+
+// visibleTo returns what tells the topics that the client may describe; nil for all.
+func (s *Server) visibleTo(c *client) func(topic string) bool {
+	if s.opts.Authorizer == nil || c.trusted {
+		return nil
+	}
+	who := *c // the connection need not live as long
+	return func(topic string) bool {
+		return s.sees(&who, metadata.ACLDescribe, metadata.ACLTopic, topic)
+	}
 }
 
 // mayAny tells whether access is given to any resource of a kind.
@@ -92,6 +115,11 @@ func (s *Server) mayAny(
 // mayCluster tells whether access is given to the cluster.
 func (s *Server) mayCluster(c *client, op metadata.ACLOperation) bool {
 	return s.may(c, op, metadata.ACLCluster, metadata.ClusterResource)
+}
+
+// seesCluster is sees for the cluster.
+func (s *Server) seesCluster(c *client, op metadata.ACLOperation) bool {
+	return s.sees(c, op, metadata.ACLCluster, metadata.ClusterResource)
 }
 
 // operations is what the client may do on a resource (KIP-430).

@@ -231,6 +231,10 @@ func (c *conn) takeToken(token []byte) (answer []byte, lifetime time.Duration, e
 	}
 	c.s.count.logins.Add(1)
 	c.loginTimer.Stop()
+	if c.s.logins.allow() {
+		c.s.log.Info("login", "audit", "login", "principal", principal, "client", c.host,
+			"listener", c.how.Name, "mechanism", l.mechanism)
+	}
 	return answer, lifetime, nil
 }
 

@@ -194,7 +194,7 @@ func TestUnknownFiltersAreInvalid(t *testing.T) {
 func TestKIP430_AuthorizedOperations(t *testing.T) {
 	c := coretest.Start(t, coretest.Options{Config: secured()})
 	admin := dialAs(t, c, "admin", "a")
-	prepareMatrix(t, c, admin)
+	prepareMatrix(t, admin)
 	setAccess(admin, nil, nil)
 	alice := dialAs(t, c, "alice", "b")
 	ask := func(w *wire) (topic, cluster int32) {

@@ -66,7 +66,9 @@ type counts struct {
 	broken atomic.Int64
 	// logins and badLogins are those that were taken and refused.
 	logins, badLogins atomic.Int64
-	panics            atomic.Int64
+	// denied are the accesses that rules did not allow.
+	denied atomic.Int64
+	panics atomic.Int64
 	// parkedProduces and parkedFetches are the requests that wait now.
 	parkedProduces, parkedFetches atomic.Int64
 	// traffic is that of all topics, deleted ones too.

@@ -68,6 +68,8 @@ var (
 	famLogins = &metrics.Family{Name: "millstream_authentications_total",
 		Help: "Logins, repeated ones too.", Kind: metrics.Counter, Labels: []string{"result"},
 		Kafka: "kafka.server:socket-server-metrics,successful-, failed-authentication-total"}
+	famDenied = &metrics.Family{Name: "millstream_denied_accesses_total",
+		Help: "Accesses to a resource that no rule allows, or that one denies.", Kind: metrics.Counter}
 
 	famMemory = &metrics.Family{Name: "millstream_request_memory_bytes",
 		Help: "Memory that connections hold: read buffers, large requests, large answers.",
@@ -94,7 +96,7 @@ func (s *Server) Families() []*metrics.Family {
 	return []*metrics.Family{
 		famRequest, famLocal, famQueue, famWait, famResponse, famRequestBytes, famResponseBytes,
 		famErrors, famSlow, famParked, famPanics, famNetwork, famConnections, famAccepted, famRefused,
-		famBroken, famLogins, famMemory, famMemoryLimit, famMemoryWaits, famSessions,
+		famBroken, famLogins, famDenied, famMemory, famMemoryLimit, famMemoryWaits, famSessions,
 		famSessionParts, famEvicted,
 	}
 }
@@ -181,6 +183,7 @@ func (s *Server) writeConnections(p *metrics.Page) {
 	p.Begin(famLogins)
 	p.Int(c.logins.Load(), "success")
 	p.Int(c.badLogins.Load(), "failure")
+	p.One(famDenied, c.denied.Load())
 }
 
 func (s *Server) writeMemory(p *metrics.Page) {

@@ -94,6 +94,8 @@ type Server struct {
 	sessions *fetchSessionCache
 	// complaints limits log lines about misbehaving clients.
 	complaints limiter
+	// denials and logins limit the lines of the audit log that anybody can cause.
+	denials, logins limiter
 	// refusals limits log lines about records the broker could not take.
 	refusals limiter
 

@@ -35,6 +35,9 @@ type JoinRequest struct {
 	RequireMemberID bool
 	// CanSkipAssignment is set from JoinGroup v9 on.
 	CanSkipAssignment bool
+	// Visible tells the topics that the client may know of; nil for all. It matters to a group that
+	// others subscribe in by expression.
+	Visible func(topic string) bool
 }
 
 // JoinMember is one member as the leader is told of it.

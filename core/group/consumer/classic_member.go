@@ -50,6 +50,7 @@ func (g *Group) join(now time.Time, req *classic.JoinRequest, fx *Effects,
 	if !ok {
 		return resp, refuse(coordinator.CodeInconsistentGroupProtocol, "Malformed subscription.")
 	}
+	g.visible = req.Visible
 	updated := old.with(func(m *member) { m.takeClassic(req, &said) })
 	replaced := g.replacedByInstance(req.InstanceID)
 	names := g.writeSubscription(now, old, updated, fx)

@@ -69,6 +69,9 @@ type Group struct {
 	hashedEpoch   int32
 	resolve       timer // resolves the expressions, at once
 	scanned       int64 // version of the topics that the expressions were last compared with
+	// visible tells the topics that the client which spoke last may know of: expressions match no
+	// others, as in Kafka. Nil for all.
+	visible func(topic string) bool
 }
 
 // New returns a group without members that has never had any.

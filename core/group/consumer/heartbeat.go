@@ -95,6 +95,7 @@ func (g *Group) heartbeat(now time.Time, req *HeartbeatRequest, fx *Effects,
 	if r != nil {
 		return HeartbeatResponse{}, r
 	}
+	g.visible = req.Visible
 	updated := old.with(func(m *member) { m.take(req) })
 	names := g.writeSubscription(now, old, updated, fx)
 	regex, r := g.updateRegex(now, old, updated, fx)

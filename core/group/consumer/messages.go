@@ -91,6 +91,9 @@ type HeartbeatRequest struct {
 	RequireMemberID bool
 	// NewID is the id for a member that has none.
 	NewID string
+	// Visible tells the topics that the client may know of, which are those that an expression can
+	// match. Nil for all.
+	Visible func(topic string) bool
 }
 
 // HeartbeatResponse answers a HeartbeatRequest.

@@ -114,7 +114,7 @@ func (g *Group) newMatches() bool {
 		return false
 	}
 	g.scanned = topics.Version()
-	for expression, matched := range match(topics, g.expressions()) {
+	for expression, matched := range g.match(topics, g.expressions()) {
 		if !slices.Equal(matched, g.regexes[expression].Topics) {
 			return true
 		}
@@ -122,8 +122,10 @@ func (g *Group) newMatches() bool {
 	return false
 }
 
-// match lists the topics that each expression matches. One that is no expression matches none.
-func match(topics Topics, expressions map[string]struct{}) map[string][]string {
+// match lists the topics that each expression matches, of those that the client may know of. One
+// that is no expression matches none.
+func (g *Group) match(topics Topics, expressions map[string]struct{},
+) map[string][]string {
 	compiled := make(map[string]*regexp.Regexp, len(expressions))
 	matched := make(map[string][]string, len(expressions))
 	for expression := range expressions {
@@ -133,6 +135,9 @@ func match(topics Topics, expressions map[string]struct{}) map[string][]string {
 		}
 	}
 	for name := range topics.Names() {
+		if g.visible != nil && !g.visible(name) {
+			continue
+		}
 		for expression, re := range compiled {
 			if re.MatchString(name) {
 				matched[expression] = append(matched[expression], name)
@@ -152,7 +157,7 @@ func (g *Group) resolveRegexes(now time.Time, fx *Effects) {
 		return
 	}
 	topics := g.config.Topics()
-	matched := match(topics, expressions)
+	matched := g.match(topics, expressions)
 	bump := false
 	after := maps.Clone(g.regexes)
 	for _, expression := range slices.Sorted(maps.Keys(matched)) {
