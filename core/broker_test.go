@@ -205,7 +205,12 @@ func TestHTTPEndpoints(t *testing.T) {
 	}
 	require.Equal(t, "ok\n", get("/healthz"))
 	require.Equal(t, "ok\n", get("/readyz"))
-	metrics := get("/metrics")
+	// A request is counted once its answer is written, which is when the client may have it.
+	metrics := ""
+	require.Eventually(t, func() bool {
+		metrics = get("/metrics")
+		return strings.Contains(metrics, `millstream_request_duration_seconds_count{api="Produce"}`)
+	}, 5*time.Second, time.Millisecond)
 	for _, line := range []string{
 		`millstream_log_end_offset{topic="measured",partition="0"} 1`,
 		`millstream_request_duration_seconds_count{api="Produce"} 1`,

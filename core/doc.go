@@ -9,6 +9,8 @@
 //	compact.Cleaner follow the metadata (follower.go, settings.go) ->
 //	server.Server on the listener and on an in-memory pipe -> HTTP endpoints
 //
+// collector.go writes what /metrics tells of the parts when somebody asks.
+//
 // What one package needs of another that it must not import goes through here: the log of the
 // coordinators (internal_log.go), the markers of transactions (markers.go), the topics that
 // consumer groups see (groups.go), the levels of loggers (loglevels.go).

@@ -24,7 +24,7 @@ type Options struct {
 	// Insecure allows listeners without authentication on addresses that other machines can reach,
 	// for the HTTP endpoints too.
 	Insecure bool
-	// HTTPListen is the address of /healthz, /readyz and /metrics; "" serves none.
+	// HTTPListen is the address of /healthz, /readyz, /metrics and /debug/pprof; "" serves none.
 	HTTPListen string
 	// NodeID is this node's id; it must stay the same for a DataDir. Default: that of DataDir, else
 	// 1.

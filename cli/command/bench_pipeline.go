@@ -127,9 +127,6 @@ func (n *node) prepareBench(
 // fillBench writes the input: JSON events of about 195 bytes, a third of which pass the filter.
 func (a *app) fillBench(ctx context.Context, n *node, f benchFlags) (bytes int64, err error) {
 	a.settings.Set("bootstrap", n.broker.Addr())
-	for _, name := range []string{"tls", "tls-ca", "tls-cert", "tls-key", "sasl-mechanism", "user"} {
-		a.settings.Set(name, "") // this node asks for none of it
-	}
 	f.flush = "os"
 	if err := a.freshTopic(ctx, f); err != nil {
 		return 0, err

@@ -29,11 +29,7 @@ func (a *app) client(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error) 
 		kgo.RetryTimeout(2 * dialTimeout),
 		kgo.UnknownTopicRetries(0),
 	}
-	login, err := a.loginOptions()
-	if err != nil {
-		return nil, err
-	}
-	cl, err := kgo.NewClient(slices.Concat(base, login, opts)...)
+	cl, err := kgo.NewClient(append(base, opts...)...)
 	if err != nil {
 		return nil, output.Usage("BAD_BOOTSTRAP",
 			fmt.Sprintf("%q is not a broker address", strings.Join(bootstrap, ","))).WithCause(err).
@@ -45,9 +41,6 @@ func (a *app) client(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error) 
 		cl.Close()
 		if ctx.Err() != nil {
 			return nil, ctx.Err() // Ctrl-C says nothing about the broker
-		}
-		if refused := refusedLogin(err); refused != nil {
-			return nil, refused
 		}
 		return nil, unreachable(bootstrap, err)
 	}

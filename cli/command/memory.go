@@ -52,6 +52,7 @@ func keepMemorySmall(ctx context.Context) {
 		rests := now-last < restBytes
 		if rests && !trimmed {
 			debug.FreeOSMemory()
+			debug.FreeOSMemory() // what pools held takes two rounds
 			forgetBinary()
 			now = allocated()
 		}

@@ -54,7 +54,6 @@ Start with:  millstream dev examples/flights`,
 	flags.BoolP("quiet", "q", false, "print no notes, only data and errors")
 	flags.String("bootstrap", defaultBootstrap,
 		"host:port of a broker (also MILLSTREAM_BOOTSTRAP or KAFKA_BROKERS)")
-	addLoginFlags(flags)
 	root.AddCommand(
 		newDevCommand(a), newServerCommand(a),
 		newTopicCommand(a), newProduceCommand(a), newConsumeCommand(a), newGroupCommand(a),

@@ -33,8 +33,6 @@ const (
 var settingKinds = map[string]settingKind{
 	"output": settingText, "no-headers": settingBool, "quiet": settingBool,
 	"bootstrap": settingList, "data-dir": settingText, "listen": settingText,
-	"tls": settingBool, "tls-ca": settingText, "tls-cert": settingText, "tls-key": settingText,
-	"sasl-mechanism": settingText, "user": settingText, "password": settingText,
 	"http": settingText, "ready-file": settingText, "log-level": settingText,
 }
 
@@ -46,8 +44,6 @@ type settings struct {
 	*viper.Viper
 	// broker configs, from files only.
 	broker map[string]string
-	// passwordFlag tells that the password is from the command line.
-	passwordFlag bool
 }
 
 func newSettings() *settings {
@@ -80,7 +76,6 @@ func (s *settings) load(cmd *cobra.Command) error {
 				value))
 		}
 	}
-	s.passwordFlag = cmd.Flags().Changed("password")
 	return s.BindPFlags(cmd.Flags())
 }
 

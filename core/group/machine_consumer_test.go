@@ -291,6 +291,7 @@ func TestKIP211_ConsumerGroupsLoseOffsetsNobodyReads(t *testing.T) {
 		w.beat("a", 2)
 	}
 	require.Equal(t, []string{"t"}, w.m.offsets.Topics("g"))
+	require.EqualValues(t, 1, w.m.count.Expired.Load())
 	w.beat("a", -1)
 	w.pass(10 * time.Minute)
 	require.Empty(t, w.m.offsets.Topics("g"))

@@ -1,8 +1,10 @@
 package raft
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	etcdraft "go.etcd.io/raft/v3"
@@ -157,7 +159,13 @@ func (n *Node) leaderChanged(s *etcdraft.SoftState) {
 	}
 	n.leader.Store(s.Lead)
 	n.term.Store(n.raw.BasicStatus().GetTerm())
-	n.log.Info("raft leader changed", "leader", s.Lead, "term", n.raw.BasicStatus().GetTerm())
+	level := slog.LevelInfo
+	if s.Lead == 0 { // for the time of an election
+		level = slog.LevelDebug
+	}
+	// Raft's ids are those of nodes plus one.
+	n.log.Log(context.Background(), level, "raft leader changed", "leader", int64(s.Lead)-1,
+		"term", n.raw.BasicStatus().GetTerm())
 	leads := s.RaftState == etcdraft.StateLeader
 	if leads {
 		n.loop.leadingInTerm = n.raw.BasicStatus().GetTerm()

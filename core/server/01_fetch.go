@@ -367,7 +367,7 @@ func (op *fetchOp) refuse(t *fetchTopic, part *fetchPart, err error) {
 	}
 	op.urgent = true
 	if part.partition != nil && part.result.ErrorCode == kerr.UnknownServerError.Code {
-		op.c.s.log.Error("cannot read", "topic", t.name, "partition", part.Index,
+		op.c.s.log.Error("cannot read", "partition", part.partition.TopicPartition(),
 			"offset", part.Offset, "error", err.Error())
 	}
 }

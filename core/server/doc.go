@@ -11,6 +11,9 @@
 // the connection goes on reading. Every other request is handled to its end before the next one of
 // its connection is read, which is what Kafka does and what keeps "commit, then leave" in order.
 //
+// A request is timed on its way (span and ended, metrics.go), from dispatch to the write of its
+// answer; metrics_page.go tells what was counted, slow_request.go logs what took long.
+//
 // # Invariants
 //
 // Answers leave a connection in the order of its requests. Records of one connection are appended

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/millstream-io/millstream/core/coretest"
 	"github.com/millstream-io/millstream/core/metrics"
 	"github.com/millstream-io/millstream/core/record"
+	"github.com/millstream-io/millstream/core/vfs"
 )
 
 // metricsPage writes what /metrics tells of the broker.
@@ -158,6 +160,287 @@ func TestMetricsMoveWithWhatHappens(t *testing.T) {
 		`millstream_last_stable_offset{topic=t,partition=1}`: 3,
 		`millstream_log_size_bytes{topic=t,partition=1}`:     size,
 		`millstream_log_sync_seconds_count{directory=data}`:  1,
-		`millstream_log_end_offset{topic=t,partition=0}`:     0,
+	})
+	a.fetches(w, size)
+	a.connections()
+	a.topics(w)
+	a.groups(w)
+	a.transactions(w)
+	for _, source := range c.Broker().Metrics() {
+		for _, f := range source.Families() {
+			why, excused := unmoved[f.Name]
+			require.NotEqual(t, a.seen[f.Name], excused, "%s %s", f.Name, why)
+		}
+	}
+}
+
+// unmoved are the families that the steps do not move, with why.
+var unmoved = map[string]string{
+	"millstream_request_queue_seconds":              "only where requests wait for their turn",
+	"millstream_slow_requests_total":                "TestSlowRequestsAreLogged",
+	"millstream_request_panics_total":               "must not happen",
+	"millstream_authentications_total":              "TestMetricsOfLogins",
+	"millstream_denied_accesses_total":              "TestMetricsOfLogins",
+	"millstream_connections_refused_total":          "TestMetricsOfLogins",
+	"millstream_request_memory_bytes":               "only where a request is being read",
+	"millstream_request_memory_limit_bytes":         "is what was set",
+	"millstream_request_memory_waits_total":         "only where memory is used up",
+	"millstream_fetch_sessions_evicted_total":       "of the cache's own tests",
+	"millstream_build_info":                         "is 1",
+	"millstream_active_controller":                  "there is one node",
+	"millstream_raft_term":                          "there is one node",
+	"millstream_raft_elections_total":               "there is one node",
+	"millstream_raft_snapshots_total":               "after many entries",
+	"millstream_offline_partitions":                 "TestMetricsOfAFailedDisk",
+	"millstream_offline_log_directories":            "TestMetricsOfAFailedDisk",
+	"millstream_under_replicated_partitions":        "there is one node",
+	"millstream_under_min_isr_partitions":           "there is one node",
+	"millstream_at_min_isr_partitions":              "there is one node",
+	"millstream_recovery_seconds":                   "is that of the start",
+	"millstream_logs_recovered_total":               "TestMetricsOfRecovery",
+	"millstream_disk_bytes":                         "is the disk's",
+	"millstream_log_flush_queue":                    "is there for the time of a round",
+	"millstream_checkpoint_errors_total":            "of storage's fault tests",
+	"millstream_cleaner_runs_total":                 "compact.Stats has tests of its own",
+	"millstream_cleaner_read_bytes_total":           "compact.Stats has tests of its own",
+	"millstream_cleaner_replaced_bytes_total":       "compact.Stats has tests of its own",
+	"millstream_cleaner_kept_bytes_total":           "compact.Stats has tests of its own",
+	"millstream_cleaner_last_run_timestamp_seconds": "compact.Stats has tests of its own",
+	"millstream_cleaner_max_dirty_ratio":            "compact.Stats has tests of its own",
+	"millstream_cleaner_uncleanable":                "compact.Stats has tests of its own",
+	"millstream_group_offsets_expired_total":        "group.TestKIP211_...",
+	"millstream_metrics_omitted":                    "TestMetricsAreBounded",
+	"millstream_oldest_open_transaction_seconds":    "asserted by itself",
+}
+
+// fetches reads the 3 records of t-1, and asks for what is not there.
+func (a *after) fetches(w *wire, size float64) {
+	a.moves("fetch", func() {
+		ask[*kmsg.FetchResponse](w, fetchRequest(12, "t", [16]byte{}, 1, 0))
+	}, map[string]float64{
+		`millstream_request_duration_seconds_count{api=Fetch}`: 1,
+		`millstream_fetched_bytes_total{topic=t}`:              size,
+		`millstream_fetched_bytes_total{topic=}`:               size,
+		`millstream_fetches_total{topic=t}`:                    1,
+		`millstream_failed_fetches_total{topic=t}`:             0,
+	})
+	a.moves("fetch beyond the end", func() {
+		ask[*kmsg.FetchResponse](w, fetchRequest(12, "t", [16]byte{}, 1, 99))
+	}, map[string]float64{
+		`millstream_request_errors_total{api=Fetch,error=OFFSET_OUT_OF_RANGE}`: 1,
+		`millstream_failed_fetches_total{topic=t}`:                             1,
+		`millstream_failed_fetches_total{topic=}`:                              1,
+	})
+	broken := batch(a.t, 1, record.BuilderOptions{})
+	broken[len(broken)-1] ^= 1
+	a.moves("produce with a wrong CRC", func() {
+		ask[*kmsg.ProduceResponse](w, produceRequest(9, "t", [16]byte{}, 1, broken))
+	}, map[string]float64{
+		`millstream_request_errors_total{api=Produce,error=CORRUPT_MESSAGE}`: 1,
+		`millstream_failed_produces_total{topic=t}`:                          1,
+		`millstream_produced_bytes_total{topic=t}`:                           0,
+	})
+	long := fetchRequest(12, "t", [16]byte{}, 1, 3)
+	long.MaxWaitMillis, long.SessionEpoch = 20_000, 0
+	var id int32
+	a.moves("long poll", func() { id = w.send(long) }, map[string]float64{
+		`millstream_requests_waiting{api=Fetch}`: 1,
+	})
+	other := dial(a.t, a.c)
+	a.moves("its end", func() {
+		ask[*kmsg.ProduceResponse](other, produceRequest(9, "t", [16]byte{}, 1,
+			batch(a.t, 1, record.BuilderOptions{})))
+		w.receive(long, id)
+	}, map[string]float64{
+		`millstream_requests_waiting{api=Fetch}`:               -1,
+		`millstream_request_wait_seconds_count{api=Fetch}`:     1,
+		`millstream_fetch_sessions{}`:                          1,
+		`millstream_fetch_session_partitions{}`:                1,
+		`millstream_high_watermark{topic=t,partition=1}`:       1,
+		`millstream_produced_records_total{topic=t}`:           1,
+		`millstream_request_duration_seconds_count{api=Fetch}`: 1,
+	})
+}
+
+// connections opens one that sends garbage.
+func (a *after) connections() {
+	var w *wire
+	a.moves("a connection", func() { w = dial(a.t, a.c) }, map[string]float64{
+		`millstream_connections{listener=PLAINTEXT}`:                1,
+		`millstream_connections_accepted_total{listener=PLAINTEXT}`: 1,
+	})
+	a.moves("garbage", func() {
+		_, err := w.c.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
+		require.NoError(a.t, err)
+		requireHangUp(a.t, w)
+	}, map[string]float64{
+		`millstream_connections{listener=PLAINTEXT}`: -1,
+		`millstream_connections_broken_total{}`:      1,
+	})
+}
+
+// topics makes one of three partitions, fills segments of one batch each, and deletes records.
+func (a *after) topics(w *wire) {
+	one := float64(oneBatch(a.t))
+	a.moves("a topic", func() {
+		newTopic(a.t, a.c, "s", 3, map[string]*string{"internal.segment.bytes": new("100"),
+			"file.delete.delay.ms": new("60000")})
+	}, map[string]float64{
+		`millstream_topics{}`:                      1,
+		`millstream_partitions{}`:                  3,
+		`millstream_leader_partitions{}`:           3,
+		`millstream_metadata_version{}`:            1,
+		`millstream_raft_last_index{}`:             1,
+		`millstream_raft_commit_index{}`:           1,
+		`millstream_raft_applied_index{}`:          1,
+		`millstream_raft_proposal_seconds_count{}`: 1,
+	})
+	a.moves("three batches", func() { fill(a.t, w, "s", 3) }, map[string]float64{
+		`millstream_log_segments_rolled_total{directory=data}`: 2,
+		`millstream_log_segments{topic=s,partition=0}`:         2,
+		`millstream_log_size_bytes{topic=s,partition=0}`:       3 * one,
+	})
+	a.moves("deleted records", func() {
+		ask[*kmsg.DeleteRecordsResponse](w, deleteRecordsRequest("s", 0, 2))
+	}, map[string]float64{
+		`millstream_log_start_offset{topic=s,partition=0}`:      2,
+		`millstream_log_segments{topic=s,partition=0}`:          -2,
+		`millstream_log_segments_deleted_total{directory=data}`: 2,
+		`millstream_log_deleted_bytes_total{directory=data}`:    2 * one,
+		// Of each segment the log, two indexes and, after the first one, the producers' snapshot.
+		`millstream_log_removals_pending{directory=data}`: 7,
+	})
+}
+
+// groups commits offset 1 of t-1, which ends at 4, and joins a group of the new protocol.
+func (a *after) groups(w *wire) {
+	find := kmsg.NewPtrFindCoordinatorRequest()
+	find.SetVersion(3)
+	find.CoordinatorKey = "g"
+	require.Zero(a.t, settled(w, func() int16 {
+		return ask[*kmsg.FindCoordinatorResponse](w, find).ErrorCode
+	}))
+	commit := kmsg.NewPtrOffsetCommitRequest()
+	commit.SetVersion(7)
+	commit.Group, commit.Generation = "g", -1
+	topic := kmsg.NewOffsetCommitRequestTopic()
+	topic.Topic = "t"
+	part := kmsg.NewOffsetCommitRequestTopicPartition()
+	part.Partition, part.Offset = 1, 1
+	topic.Partitions = append(topic.Partitions, part)
+	commit.Topics = append(commit.Topics, topic)
+	require.Zero(a.t, settled(w, func() int16 {
+		return ask[*kmsg.OffsetCommitResponse](w, commit).Topics[0].Partitions[0].ErrorCode
+	}))
+	commit.Topics[0].Partitions[0].Offset = 2
+	a.moves("a commit", func() { ask[*kmsg.OffsetCommitResponse](w, commit) }, map[string]float64{
+		`millstream_group_offset_commits_total{}`:                           1,
+		`millstream_group_committed_offset{group=g,topic=t,partition=1}`:    1,
+		`millstream_group_lag{group=g,topic=t,partition=1}`:                 -1,
+		`millstream_group_topic_lag{group=g,topic=t}`:                       -1,
+		`millstream_group_members{group=g}`:                                 0,
+		`millstream_coordinator_partitions{coordinator=group,state=active}`: 0,
+	})
+	now := scrape(a.t, a.c)
+	require.EqualValues(a.t, 2, now[`millstream_group_lag{group=g,topic=t,partition=1}`])
+	require.EqualValues(a.t, 1, now[`millstream_groups{type=classic,state=Empty}`])
+	require.EqualValues(a.t, 50,
+		now[`millstream_coordinator_partitions{coordinator=group,state=active}`])
+	join := consumerHeartbeat("c", "AAAAAAAAAAAAAAAAAAAAAA", 0, "t")
+	join.SetVersion(1)
+	require.Zero(a.t, ask[*kmsg.ConsumerGroupHeartbeatResponse](w, join).ErrorCode)
+	join.MemberID = "BAAAAAAAAAAAAAAAAAAAAA"
+	a.moves("a second member", func() { ask[*kmsg.ConsumerGroupHeartbeatResponse](w, join) },
+		map[string]float64{
+			`millstream_group_members{group=c}`: 1,
+			`millstream_group_epoch{group=c}`:   1,
+		})
+	a.seen["millstream_groups"] = true
+}
+
+// transactions commits one and aborts one.
+func (a *after) transactions(w *wire) {
+	p := newTxnProducer(w, "id")
+	a.moves("a transaction begins", func() { p.put("t", 0, 2) }, map[string]float64{
+		`millstream_open_transactions{}`:                     1,
+		`millstream_transactional_ids{state=Ongoing}`:        1,
+		`millstream_transactional_ids{state=Empty}`:          -1,
+		`millstream_producers{}`:                             1,
+		`millstream_last_stable_offset{topic=t,partition=0}`: 0,
+	})
+	require.Positive(a.t, scrape(a.t, a.c)[`millstream_oldest_open_transaction_seconds{}`])
+	a.moves("it commits", func() { p.end(true, "t", 0, 3) }, map[string]float64{
+		`millstream_open_transactions{}`:                     -1,
+		`millstream_transactions_total{result=committed}`:    1,
+		`millstream_last_stable_offset{topic=t,partition=0}`: 3,
+	})
+	p.put("t", 0, 1)
+	a.moves("another aborts", func() { p.end(false, "t", 0, 5) }, map[string]float64{
+		`millstream_transactions_total{result=aborted}`: 1,
+	})
+}
+
+// TestMetricsOfLogins: one that is taken, one that is refused, and a connection over a limit.
+func TestMetricsOfLogins(t *testing.T) {
+	c := coretest.Start(t, coretest.Options{Config: secured("max.connections", "2")})
+	a := &after{t: t, c: c, seen: map[string]bool{}}
+	dialAs(t, c, "admin", "a")
+	a.moves("a wrong password", func() {
+		w := dialListener(t, c, "SASL_PLAINTEXT")
+		handshake := kmsg.NewPtrSASLHandshakeRequest()
+		handshake.Version, handshake.Mechanism = 1, "PLAIN"
+		ask[*kmsg.SASLHandshakeResponse](w, handshake)
+		token := kmsg.NewPtrSASLAuthenticateRequest()
+		token.Version, token.SASLAuthBytes = 2, []byte("\x00admin\x00wrong")
+		ask[*kmsg.SASLAuthenticateResponse](w, token)
+		requireHangUp(t, w)
+	}, map[string]float64{
+		`millstream_authentications_total{result=failure}`:                1,
+		`millstream_authentications_total{result=success}`:                0,
+		`millstream_connections_accepted_total{listener=SASL_PLAINTEXT}`:  1,
+		`millstream_request_duration_seconds_count{api=SASLAuthenticate}`: 1,
+	})
+	require.EqualValues(t, 1, scrape(t, c)[`millstream_authentications_total{result=success}`])
+	a.moves("no access", func() {
+		w := dialAs(t, c, "alice", "b")
+		ask[*kmsg.ProduceResponse](w, produceRequest(9, "t", [16]byte{}, 0, nil))
+		_ = w.c.Close()
+	}, map[string]float64{
+		`millstream_denied_accesses_total{}`:                                            1,
+		`millstream_request_errors_total{api=Produce,error=TOPIC_AUTHORIZATION_FAILED}`: 1,
+		`millstream_connections{listener=SASL_PLAINTEXT}`:                               0,
+	})
+	a.moves("too many", func() {
+		dialListener(t, c, "SASL_PLAINTEXT")
+		requireHangUp(t, dialListener(t, c, "SASL_PLAINTEXT"))
+	}, map[string]float64{`millstream_connections{listener=SASL_PLAINTEXT}`: 1})
+	refused := `millstream_connections_refused_total{limit=max.connections}`
+	require.EqualValues(t, 1, scrape(t, c)[refused])
+}
+
+// TestMetricsOfRecovery: after a power cut both logs are read again, after a clean end none.
+func TestMetricsOfRecovery(t *testing.T) {
+	c := coretest.Start(t, coretest.Options{})
+	newTopic(t, c, "t", 2, nil)
+	recovered := `millstream_logs_recovered_total{directory=data}`
+	c.Restart()
+	require.Zero(t, scrape(t, c)[recovered])
+	c.Crash()
+	require.EqualValues(t, 2, scrape(t, c)[recovered])
+}
+
+// TestMetricsOfAFailedDisk: a sync that fails takes the directory and its partitions down.
+func TestMetricsOfAFailedDisk(t *testing.T) {
+	disk := vfs.NewFault(vfs.NewMem())
+	c := coretest.Start(t, coretest.Options{FS: disk})
+	newTopic(t, c, "t", 2, nil)
+	w := dial(t, c)
+	a := &after{t: t, c: c, seen: map[string]bool{}}
+	disk.Inject(vfs.Rule{Op: vfs.OpSync, Path: "t-0/", Err: syscall.EIO})
+	a.moves("a sync fails", func() {
+		w.send(produceRequest(9, "t", [16]byte{}, 0, batch(t, 1, record.BuilderOptions{})))
+	}, map[string]float64{
+		`millstream_offline_log_directories{}`: 1,
+		`millstream_offline_partitions{}`:      2,
 	})
 }

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 )
@@ -19,6 +20,9 @@ type TopicPartition struct {
 func (tp TopicPartition) String() string {
 	return tp.Topic + "-" + strconv.FormatInt(int64(tp.Partition), 10)
 }
+
+// LogValue is the same, for logs.
+func (tp TopicPartition) LogValue() slog.Value { return slog.StringValue(tp.String()) }
 
 // validate refuses names that could leave the data directory or collide in it.
 func (tp TopicPartition) validate() error {

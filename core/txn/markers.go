@@ -133,8 +133,8 @@ func (q *markerQueue) writeOne(m marker) {
 	case code == coordinator.CodeNone:
 	case code == coordinator.CodeInvalidProducerEpoch:
 		// The partition has a newer epoch of this producer: the transaction is over there.
-		q.logger.Warn("transaction marker is out of date", "topic", m.partition.Topic,
-			"partition", m.partition.Partition, "transactional_id", m.id, "producer_id", m.producer.ID,
+		q.logger.Warn("transaction marker is out of date",
+			"partition", m.partition, "transactional_id", m.id, "producer_id", m.producer.ID,
 			"producer_epoch", m.producer.Epoch)
 	default:
 		q.again(m, code)
@@ -149,8 +149,8 @@ func (q *markerQueue) writeOne(m marker) {
 func (q *markerQueue) again(m marker, code ErrorCode) {
 	pause := min(firstMarkerRetry<<min(m.tries, 10), lastMarkerRetry)
 	if m.tries++; m.tries == 5 {
-		q.logger.Warn("transaction marker is still not written", "topic", m.partition.Topic,
-			"partition", m.partition.Partition, "transactional_id", m.id, "code", code.String())
+		q.logger.Warn("transaction marker is still not written",
+			"partition", m.partition, "transactional_id", m.id, "code", code.String())
 	}
 	q.goroutines.Go(func() {
 		timer := time.NewTimer(pause)

@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"log/slog"
 	"math"
 	"slices"
 	"strconv"
@@ -50,6 +51,11 @@ func (s State) settled() bool { return s == Empty || s == CompleteCommit || s ==
 type TopicPartition struct {
 	Topic     string
 	Partition int32
+}
+
+// LogValue is Kafka's form, for logs.
+func (tp TopicPartition) LogValue() slog.Value {
+	return slog.StringValue(tp.Topic + "-" + strconv.Itoa(int(tp.Partition)))
 }
 
 func comparePartitions(a, b TopicPartition) int {

@@ -199,9 +199,9 @@ func (c *Cleaner) cleanDirtiest(ctx context.Context, s Settings) bool {
 	c.stats.runs.Add(1)
 	c.logger.Info("log compacted", "partition", p.log.TopicPartition(), "from", p.firstDirty,
 		"to", res.end, "bytes", res.bytesBefore, "kept", res.bytesAfter,
-		"records", res.recordsRead, "recordsKept", res.recordsKept, "segments", res.segments,
-		"became", res.groups, "mapTook", res.mapTook, "rewriteTook", res.rewriteTook,
-		"bufferUse", fmt.Sprintf("%.2f", res.bufferUse))
+		"records", res.recordsRead, "records_kept", res.recordsKept, "segments", res.segments,
+		"became", res.groups, "map_took", res.mapTook, "rewrite_took", res.rewriteTook,
+		"buffer_use", fmt.Sprintf("%.2f", res.bufferUse))
 	if res.recordsWithoutKey > 0 {
 		c.logger.Warn("records without a key were dropped by compaction",
 			"partition", p.log.TopicPartition(), "records", res.recordsWithoutKey)
