@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"github.com/millstream-io/millstream/core/storage"
+	"github.com/millstream-io/millstream/core/vfs"
 	"go.etcd.io/raft/v3/raftpb"
 )
 
@@ -13,11 +14,12 @@ import (
 // the files around it, still fit.
 const reservedSpace = 1 << 20
 
-// noSpace reports whether err is a full disk and nothing worse: after a failed sync the directory
+// noSpace reports whether err is a full disk, or no descriptor left, and nothing worse: after a failed sync the directory
 // has failed, whatever the reason was.
 func noSpace(err error) bool {
-	return (errors.Is(err, storage.ErrNoSpace) || errors.Is(err, syscall.ENOSPC)) &&
-		!errors.Is(err, storage.ErrDirFailed)
+	return (errors.Is(err, storage.ErrNoSpace) || errors.Is(err, storage.ErrNoFiles) ||
+		errors.Is(err, syscall.ENOSPC) || vfs.FileLimit(err)) &&
+		!errors.Is(err, storage.ErrDirFailed) && !errors.Is(err, vfs.ErrUnsynced)
 }
 
 // checkSpace refuses a command for which there is no room, before the algorithm has taken it.
@@ -39,7 +41,7 @@ func (n *Node) append(entries []*raftpb.Entry) error {
 			return err
 		}
 		if !warned {
-			n.log.Error("disk is full, metadata changes wait for space", "error", err)
+			n.log.Error("no space or no descriptor left, metadata changes wait", "error", err)
 		}
 		select {
 		case <-n.loop.ticks:

@@ -43,6 +43,7 @@ var errorCodes = []struct {
 	{storage.ErrInvalidProducerEpoch, kerr.InvalidProducerEpoch},
 	// A full disk or a failed one: retriable, another broker may lead soon.
 	{storage.ErrNoSpace, kerr.KafkaStorageError},
+	{storage.ErrNoFiles, kerr.KafkaStorageError},
 	{storage.ErrDirFailed, kerr.KafkaStorageError},
 	{storage.ErrDamaged, kerr.KafkaStorageError},
 	{storage.ErrUnknownPartition, kerr.UnknownTopicOrPartition},

@@ -24,7 +24,7 @@ import (
 )
 
 var crashSeeds = flag.Uint64("crash-seeds", 0,
-	"power cuts ahead of each change to the disk in TestCrashStates; 0: one ahead of every 20th")
+	"power cuts ahead of each change to the disk in TestCrashStates; 0: one ahead of every 40th")
 
 // The logs of the workload, one for each kind of promise.
 var (
@@ -104,7 +104,7 @@ func (s *stateTest) cut(op string) {
 	s.mu.ops++
 	s.mu.kinds[kind]++
 	seeds := s.seeds
-	if seeds == 0 && s.mu.ops%20 == 0 {
+	if seeds == 0 && s.mu.ops%40 == 0 {
 		seeds = 1
 	}
 	for i := range seeds {

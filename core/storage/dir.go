@@ -243,6 +243,9 @@ func (d *Dir) saveCheckpoint(name string, offset func(*Log) (int64, bool)) error
 	}
 	d.checkpointToken <- struct{}{}
 	defer func() { <-d.checkpointToken }()
+	if err := d.failure(); err != nil {
+		return err
+	}
 	offsets := make(map[TopicPartition]int64)
 	d.mu.RLock()
 	for tp, l := range d.mu.logs {
@@ -254,13 +257,18 @@ func (d *Dir) saveCheckpoint(name string, offset func(*Log) (int64, bool)) error
 	path := filepath.Join(d.opts.Path, name)
 	err := vfs.WriteFileAtomic(d.opts.FS, path, formatOffsetCheckpoint(offsets), 0o644)
 	if err != nil {
-		err = fmt.Errorf("write %s: %w", path, err)
-		if !isRefused(err) {
-			d.fail(err)
-		}
-		return err
+		return d.diskError(fmt.Errorf("write %s: %w", path, err))
 	}
 	return nil
+}
+
+// diskError sorts what went wrong on the disk as Log.diskError does.
+func (d *Dir) diskError(err error) error {
+	if isRefused(err) {
+		return refused(err)
+	}
+	d.fail(err)
+	return fmt.Errorf("%w: %w", ErrDirFailed, err)
 }
 
 // saveCheckpoints writes all checkpoint files.
@@ -353,8 +361,5 @@ func (l *Log) closeCleanLocked() error {
 	if err := writeSnapshot(l.fsys, l.dir(), l.end.Load(), l.mu.producers); err != nil {
 		return err
 	}
-	if err := l.fsys.SyncDir(l.dir()); err != nil {
-		return fmt.Errorf("sync %s: %w", l.dir(), err)
-	}
-	return nil
+	return syncDir(l.fsys, l.dir())
 }

@@ -108,13 +108,11 @@ func (d *Dir) createNew(tp TopicPartition, topicID uuid.UUID, c Config) (*Log, e
 	l := d.newLog(tp, path, c)
 	err := l.create(topicID, d.nowMS())
 	if err == nil {
-		err = d.opts.FS.SyncDir(d.opts.Path)
+		err = syncDir(d.opts.FS, d.opts.Path)
 	}
 	if err != nil {
 		l.releaseSegments()
-		if isRefused(err) {
-			err = refused(err)
-		}
+		err = d.diskError(err)
 		return nil, errors.Join(err, d.opts.FS.RemoveAll(path))
 	}
 	d.mu.Lock()
@@ -214,7 +212,7 @@ func (l *Log) moveAway(path string) error {
 		return ErrClosed
 	}
 	if err := l.fsys.Rename(l.dir(), path); err != nil {
-		return err
+		return l.diskError(err)
 	}
 	l.closed.Store(true)
 	l.path.Store(&path)

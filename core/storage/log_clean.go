@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/millstream-io/millstream/core/record"
+	"github.com/millstream-io/millstream/core/vfs"
 )
 
 // SegmentInfo describes a segment to who decides what to compact.
@@ -353,7 +354,7 @@ func (c *Cleaning) replace(old []*segment, fill func(w *CleanWriter) error) erro
 		err = s.seal()
 	}
 	if err == nil {
-		if err = s.sync(); errors.Is(err, errUnsynced) {
+		if err = s.sync(); errors.Is(err, vfs.ErrUnsynced) {
 			l.owner.fail(err)
 			return l.owner.failure()
 		}

@@ -106,7 +106,7 @@ func (l *Log) finishSwap(old []*segment, s *segment) error {
 		if i == 0 {
 			suffixes = cleanSuffixes // the producers' state at N's base stays true
 		}
-		if err := l.retireFiles(o, suffixes); err != nil {
+		if _, err := l.retireFiles(o, suffixes); err != nil {
 			return err
 		}
 	}

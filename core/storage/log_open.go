@@ -411,10 +411,7 @@ func (l *Log) create(id uuid.UUID, now int64) error {
 		}
 	}
 	l.segments.Store(&[]*segment{s})
-	if err := l.fsys.SyncDir(l.dir()); err != nil {
-		return fmt.Errorf("sync %s: %w", l.dir(), err)
-	}
-	return nil
+	return syncDir(l.fsys, l.dir())
 }
 
 func writeFileSynced(fsys vfs.FS, name string, data []byte) error {
@@ -424,7 +421,9 @@ func writeFileSynced(fsys vfs.FS, name string, data []byte) error {
 	}
 	_, err = f.Write(data)
 	if err == nil {
-		err = f.Sync()
+		if err = f.Sync(); err != nil {
+			err = syncFileError(name, err)
+		}
 	}
 	return errors.Join(err, f.Close())
 }

@@ -100,11 +100,21 @@ func (l *Log) dropOldestLocked(n int) error {
 	}
 	l.dirDirty.Store(true)
 	for i, s := range old[:n] {
-		l.owner.counters().ExpiredSegments.Add(1)
-		l.owner.counters().ExpiredBytes.Add(s.state().size)
-		err = errors.Join(err, l.retireSegment(s))
-		if i+1 < n {
-			err = errors.Join(err, l.syncNamesLocked())
+		size := s.state().size
+		gone, retireErr := l.retireFiles(s, segmentSuffixes)
+		if gone {
+			i++
+			l.owner.counters().ExpiredSegments.Add(1)
+			l.owner.counters().ExpiredBytes.Add(size)
+		}
+		if retireErr == nil && i < n {
+			retireErr = l.syncNamesLocked()
+		}
+		if retireErr != nil {
+			// Those after it must be there as long as it may be. The next time goes on from here.
+			back := old[i:len(old):len(old)]
+			l.segments.Store(&back)
+			return errors.Join(err, retireErr)
 		}
 	}
 	return err
@@ -125,10 +135,13 @@ func (l *Log) syncNamesLocked() error {
 
 // retireSegment renames the files of a segment that left the list, .log first, and has them
 // unlinked later.
-func (l *Log) retireSegment(s *segment) error { return l.retireFiles(s, segmentSuffixes) }
+func (l *Log) retireSegment(s *segment) error {
+	_, err := l.retireFiles(s, segmentSuffixes)
+	return err
+}
 
-// retireFiles is retireSegment for some of the files.
-func (l *Log) retireFiles(s *segment, suffixes []string) error {
+// retireFiles is retireSegment for some of the files. If not gone, nothing has happened.
+func (l *Log) retireFiles(s *segment, suffixes []string) (gone bool, err error) {
 	var errs []error
 	for _, suffix := range suffixes {
 		name := segmentFile(l.dir(), s.base, suffix)
@@ -137,7 +150,11 @@ func (l *Log) retireFiles(s *segment, suffixes []string) error {
 			continue
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("retire %s: %w", name, err))
+			err = l.diskError(fmt.Errorf("retire %s: %w", name, err))
+			if suffix == suffixLog {
+				return false, err
+			}
+			errs = append(errs, err)
 			continue
 		}
 		l.owner.removeLater(name+suffixDeleted, l.config.Load().FileDeleteDelayMS)
@@ -148,7 +165,7 @@ func (l *Log) retireFiles(s *segment, suffixes []string) error {
 		}
 	}
 	s.release()
-	return errors.Join(errs...)
+	return true, errors.Join(errs...)
 }
 
 // expireProducers forgets idle producers and verifications.

@@ -12,13 +12,13 @@ import (
 // isNoSpace reports whether err is a full disk and nothing worse.
 func isNoSpace(err error) bool {
 	return (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)) &&
-		!errors.Is(err, errUnsynced)
+		!errors.Is(err, vfs.ErrUnsynced)
 }
 
 // isRefused reports whether err says that there is no room or no descriptor for now: nothing has
 // happened to what is on the disk, and the same call may work later.
 func isRefused(err error) bool {
-	return isNoSpace(err) || vfs.FileLimit(err) && !errors.Is(err, errUnsynced)
+	return isNoSpace(err) || vfs.FileLimit(err) && !errors.Is(err, vfs.ErrUnsynced)
 }
 
 // refused says in err, which isRefused, what there is too little of.
@@ -55,5 +55,5 @@ func syncFileError(name string, err error) error {
 	if vfs.FileLimit(err) {
 		return fmt.Errorf("sync %s: %w", name, err)
 	}
-	return fmt.Errorf("sync %s: %w: %w", name, errUnsynced, err)
+	return fmt.Errorf("sync %s: %w: %w", name, vfs.ErrUnsynced, err)
 }

@@ -34,7 +34,7 @@ func ExampleFault() {
 	heal()
 	fmt.Println(vfs.WriteFileAtomic(disk, "/state", []byte("x"), 0o644))
 	// Output:
-	// sync /state.tmp: input/output error
+	// sync failed: sync /state.tmp: input/output error
 	// <nil>
 }
 

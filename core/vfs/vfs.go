@@ -88,6 +88,10 @@ func Total(fsys FS, name string) (uint64, error) {
 	return 0, fmt.Errorf("size of the file system of %s: %w", name, errors.ErrUnsupported)
 }
 
+// ErrUnsynced is in the errors of WriteFileAtomic that came from a sync, whatever that failed of: what
+// is on the disk is not known, and the disk should not be trusted with more.
+var ErrUnsynced = errors.New("sync failed")
+
 // ErrLocked is what every *LockedError is.
 var ErrLocked = errors.New("locked by another process")
 
@@ -138,7 +142,11 @@ func WriteFileAtomic(fsys FS, name string, data []byte, perm fs.FileMode) error 
 	if err := fsys.Rename(tmp, name); err != nil {
 		return err
 	}
-	return fsys.SyncDir(filepath.Dir(name))
+	err := fsys.SyncDir(filepath.Dir(name))
+	if err != nil && !FileLimit(err) {
+		err = fmt.Errorf("%w: %w", ErrUnsynced, err)
+	}
+	return err
 }
 
 func writeSynced(fsys FS, name string, data []byte, perm fs.FileMode) error {
@@ -150,7 +158,7 @@ func writeSynced(fsys FS, name string, data []byte, perm fs.FileMode) error {
 		return errors.Join(err, f.Close())
 	}
 	if err := f.Sync(); err != nil {
-		return errors.Join(err, f.Close())
+		return errors.Join(fmt.Errorf("%w: %w", ErrUnsynced, err), f.Close())
 	}
 	return f.Close()
 }

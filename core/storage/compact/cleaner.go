@@ -216,7 +216,7 @@ func (c *Cleaner) failed(ctx context.Context, l *storage.Log, err error) {
 		errors.Is(err, storage.ErrCleaningBusy), errors.Is(err, storage.ErrClosed),
 		errors.Is(err, storage.ErrDirFailed):
 		c.logger.Debug("compaction ended early", "partition", l.TopicPartition(), "error", err)
-	case errors.Is(err, storage.ErrNoSpace):
+	case errors.Is(err, storage.ErrNoSpace), errors.Is(err, storage.ErrNoFiles):
 		c.logger.Warn("no space to compact, trying again later", "partition", l.TopicPartition(),
 			"error", err)
 	default:
