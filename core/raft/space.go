@@ -14,8 +14,8 @@ import (
 // the files around it, still fit.
 const reservedSpace = 1 << 20
 
-// noSpace reports whether err is a full disk, or no descriptor left, and nothing worse: after a failed sync the directory
-// has failed, whatever the reason was.
+// noSpace reports whether err is a full disk, or no descriptor left, and nothing worse: after a
+// failed sync the directory has failed, whatever the reason was.
 func noSpace(err error) bool {
 	return (errors.Is(err, storage.ErrNoSpace) || errors.Is(err, storage.ErrNoFiles) ||
 		errors.Is(err, syscall.ENOSPC) || vfs.FileLimit(err)) &&

@@ -24,7 +24,8 @@
 // A batch is visible only after all its bytes are in the file. Nothing below the synced offset is
 // ever cut by recovery: if it does not read back, the log goes offline with its files untouched.
 // Recovery is idempotent. A failed sync fails the whole directory for good, because the kernel may
-// have dropped the pages and would report success the next time. A full disk only refuses appends.
+// have dropped the pages and would report success the next time. A full disk, or no descriptor
+// left, only refuses.
 // Readers keep a deleted segment's files open until they release them.
 //
 // Compaction replaces segments (log_clean.go): what stays of them is decided by package compact,

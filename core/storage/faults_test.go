@@ -41,14 +41,13 @@ var diskFaults = []diskFault{
 
 // faultRun is a broker's disk on which one operation fails.
 type faultRun struct {
-	t     *testing.T
-	fsys  vfs.FS
-	dir   *storage.Dir
-	logs  map[string]*storage.Log
-	acked map[string]int // records that were acknowledged
-	n     map[string]int // of the next record, failed ones included
-	seen  map[string]bool
-	errs  []error
+	t    *testing.T
+	fsys vfs.FS
+	dir  *storage.Dir
+	logs map[string]*storage.Log
+	n    map[string]int  // of the next record, failed ones included
+	seen map[string]bool // values that were acknowledged
+	errs []error
 }
 
 // try runs a step; what went wrong for want of room is tried again, as clients do.
@@ -143,8 +142,8 @@ func (r *faultRun) life() error {
 
 // TestAnyOperationOfTheDiskMayFail has each operation of two lives of a directory fail once, in
 // each way it can. For want of space or descriptors, work is refused and goes on. Whatever else
-// fails, the directory may fail, must where a sync did, and then syncs no more. Nothing acknowledged
-// is gone after a power cut that follows.
+// fails, the directory may fail, must where a sync did, and syncs no more then. What was
+// acknowledged is there after a power cut that follows.
 func TestAnyOperationOfTheDiskMayFail(t *testing.T) {
 	for _, fault := range diskFaults {
 		t.Run(fault.String(), func(t *testing.T) {

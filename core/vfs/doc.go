@@ -4,8 +4,8 @@
 // # Path
 //
 // OS is the real file system. NewMem keeps files in memory and can be cloned as after a power cut
-// (Mem.CrashClone). NewFault and NewTrace wrap either of them: errors, full disk and delay; a list
-// of what was done.
+// (Mem.CrashClone) or kill -9 (Mem.Clone). NewFault and NewTrace wrap either of them: errors, full
+// disk and delay; a list of what was done. NewPool lets many files share few descriptors.
 //
 // # Invariants
 //
@@ -20,8 +20,9 @@
 //
 // # Locks
 //
-// Mem has one lock for its tree and one per file, taken in that order. Fault has one, never held
-// over a call to the file system beneath.
+// Pool has one lock for its tables, taken after the one each of its files has. Mem has one lock for
+// its tree and one per file, taken in that order. Fault has one, never held over a call to the file
+// system beneath.
 //
 // # Files
 //

@@ -88,8 +88,8 @@ func Total(fsys FS, name string) (uint64, error) {
 	return 0, fmt.Errorf("size of the file system of %s: %w", name, errors.ErrUnsupported)
 }
 
-// ErrUnsynced is in the errors of WriteFileAtomic that came from a sync, whatever that failed of: what
-// is on the disk is not known, and the disk should not be trusted with more.
+// ErrUnsynced is in the errors of WriteFileAtomic that came from a sync, whatever that failed of:
+// what is on the disk is not known, and the disk should not be trusted with more.
 var ErrUnsynced = errors.New("sync failed")
 
 // ErrLocked is what every *LockedError is.
