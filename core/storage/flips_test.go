@@ -165,12 +165,25 @@ func requireNoticed(t *testing.T, disk *vfs.Mem, what string, want map[string]st
 		if got[tp] == text || isCheckpoint(what) {
 			continue
 		}
-		require.Equal(t, strings.Split(text, "\n"), strings.Split(got[tp], "\n"), "%s: %s", what, tp)
+		if strings.Contains(what, ".log at") { // the base offset of a last batch may be another one
+			text, got[tp] = withoutOffsets(text), withoutOffsets(got[tp])
+		}
+		require.True(t, text == got[tp], "%s: %s is\n%s\nwant\n%s", what, tp, got[tp], text)
 	}
 }
 
-// isCheckpoint reports whether the file has no checksum and nothing to hold it against: a digit of a
-// checkpoint may have become another one that is as right, and so may an entry of aborted
+// withoutOffsets leaves the batches' bytes.
+func withoutOffsets(text string) string {
+	var left strings.Builder
+	for line := range strings.Lines(text[strings.IndexByte(text, '\n')+1:]) {
+		_, data, _ := strings.Cut(line, " ")
+		left.WriteString(data)
+	}
+	return left.String()
+}
+
+// isCheckpoint reports whether the file has no checksum and nothing to hold it against: a digit of
+// a checkpoint may have become another one that is as right, and so may an entry of aborted
 // transactions. Those are found by fsck only, with the log in hand.
 func isCheckpoint(what string) bool {
 	return strings.Contains(what, "offset-checkpoint") || strings.Contains(what, ".txnindex")

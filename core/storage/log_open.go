@@ -309,7 +309,7 @@ func (l *Log) openSegment(s *segment, dirty bool, p openParams) (recovered, erro
 // would lose what follows them.
 func (l *Log) mayCut(s *segment, r recovered, p openParams) error {
 	next := s.mu.next
-	if next < p.recoveryPoint || p.clean && !r.zero {
+	if next < p.recoveryPoint || p.clean && !r.zero || r.disorder {
 		return fmt.Errorf("%w: %s at %d is no intact batch (%w), but offset %d was on disk; "+
 			"restore the file from a replica or backup, or, to keep only what is before, stop "+
 			"and remove the partition's line from %s", ErrDamaged, s.log.Name(), r.size, r.cause,

@@ -22,6 +22,9 @@ type recovered struct {
 	cause   error     // why the scan stopped before the end of the file
 	epochs  epochList // leader epochs as they changed
 	batches int
+	// disorder says that the last batch lies beyond a gap, and is followed by an intact one whose
+	// offsets are right without it: the last one's offset, which no CRC covers, has changed.
+	disorder bool
 }
 
 // recover reads the whole file, checks every CRC, rebuilds state and indexes, and cuts what follows
@@ -42,6 +45,7 @@ func (s *segment) recover(indexInterval int64, progress *progress,
 	}
 	s.mu.aborts.stale = true
 	var res recovered
+	unbroken := s.mu.next // where the next batch would be if the last one had left no gap
 	for {
 		var h batchHeader
 		more, err := scan.next(&h, s.mu.next)
@@ -53,6 +57,7 @@ func (s *segment) recover(indexInterval int64, progress *progress,
 			break
 		}
 		res.epochs = res.epochs.extend(h.leaderEpoch, h.baseOffset)
+		unbroken = s.mu.next + int64(h.lastOffsetDelta) + 1
 		s.addLocked(&h, indexInterval)
 		res.batches++
 		progress.read(h.size)
@@ -64,6 +69,12 @@ func (s *segment) recover(indexInterval int64, progress *progress,
 	if res.zero, err = scan.zeroFrom(res.size); err != nil {
 		return res, err
 	}
+	var h batchHeader
+	more, err := scan.next(&h, 0)
+	if err != nil && !errors.Is(err, errTorn) {
+		return res, err
+	}
+	res.disorder = more && err == nil && h.baseOffset == unbroken && unbroken < s.mu.next
 	if err := mayCut(res); err != nil {
 		return res, err
 	}
