@@ -143,7 +143,6 @@ func TestMetricsMoveWithWhatHappens(t *testing.T) {
 	a.moves("produce", func() { ask[*kmsg.ProduceResponse](w, produce) }, map[string]float64{
 		`millstream_request_duration_seconds_count{api=Produce}`: 1,
 		`millstream_request_local_seconds_count{api=Produce}`:    1,
-		`millstream_request_wait_seconds_count{api=Produce}`:     1, // for the sync
 		`millstream_request_response_seconds_count{api=Produce}`: 1,
 		`millstream_request_bytes_total{api=Produce}`:            produceBytes,
 		`millstream_network_bytes_total{direction=in}`:           produceBytes,
