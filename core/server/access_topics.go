@@ -91,7 +91,7 @@ func guardCreateTopics(
 		}
 		t := kmsg.NewCreateTopicsResponseTopic()
 		t.Topic, t.NumPartitions, t.ReplicationFactor = refused[i].Topic, -1, -1
-		setCode(&t, codeTopic)
+		t.ErrorCode, t.ErrorMessage = codeTopic, pointer("Authorization failed.") // Kafka's words here
 		resp.Topics = append(resp.Topics, t)
 	}
 	return resp, nil
