@@ -73,6 +73,9 @@ func (l *Log) finishOpen(p openParams, scanned epochList) error {
 			return err
 		}
 	}
+	if err := l.checkAborts(); err != nil {
+		return err
+	}
 	state, err := l.rebuildProducers(l.end.Load())
 	if err != nil {
 		return err
