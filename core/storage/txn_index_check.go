@@ -78,7 +78,8 @@ func (l *Log) firstBatch(list []*segment, offset int64) (h batchHeader, known bo
 	return h, false, nil
 }
 
-// batchAt returns the header of the first batch that ends at offset or later, zero if there is none.
+// batchAt returns the header of the first batch that ends at offset or later, an empty one if there
+// is none.
 func (s *segment) batchAt(offset int64) (h batchHeader, err error) {
 	w := newHeaderWalk(s.log, 0, s.state().size, s.base)
 	defer w.close()
