@@ -15,7 +15,7 @@ type Delta struct {
 	next  Image
 	fresh map[uuid.UUID]bool // topics already copied
 	own   struct {           // parts of next that are not shared with the base any more
-		brokers, topics, configs, resources, features, acls, scram bool
+		brokers, topics, configs, resources, features, acls, scram, quotas bool
 	}
 }
 
@@ -56,6 +56,8 @@ func (d *Delta) Apply(r Record) error {
 		d.applyBrokerConfig(r)
 	case *ResourceConfigRecord:
 		d.applyResourceConfig(r)
+	case *ClientQuotaRecord:
+		return d.applyClientQuota(r)
 	case *FeatureRecord:
 		d.applyFeature(r)
 	case *BrokerRemovedRecord:

@@ -83,6 +83,7 @@ type Image struct {
 	nextProducer    int64
 	acls            *ACLs             // nil for none
 	scram           []ScramCredential // by user and mechanism
+	quotas          *ClientQuotas     // nil for none
 	static          map[string]string
 	nodeID          int32
 }

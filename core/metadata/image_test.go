@@ -33,6 +33,8 @@ func sample(t *testing.T) *metadata.Image {
 		&metadata.TopicConfigRecord{TopicID: b, Key: "flush", Value: str("os")},
 		&metadata.BrokerConfigRecord{BrokerID: -1, Key: "log.retention.ms", Value: str("3")},
 		&metadata.BrokerConfigRecord{BrokerID: 1, Key: "log.retention.ms", Value: str("4")},
+		metadata.NewClientQuotaRecord(metadata.QuotaEntity{User: metadata.NamedQuota("u"),
+			ClientID: metadata.DefaultQuota}, "producer_byte_rate", new(5.0)),
 		&metadata.ProducerIDsRecord{Next: 2000})
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/google/uuid"
@@ -26,6 +27,7 @@ type KafkaMetadata struct {
 	topics   map[uuid.UUID]*kafkaTopic
 	configs  map[kafkaResource]map[string]string
 	producer int64           // first producer id not given out
+	quotas   *Delta          // has nothing but client quotas
 	pending  []pendingRecord // of the open transaction of the controller
 	open     bool            // a transaction is open
 }
@@ -59,6 +61,7 @@ const (
 	kafkaConfigRecord    = 4
 	kafkaPartitionChange = 5
 	kafkaRemoveTopic     = 9
+	kafkaClientQuota     = 14
 	kafkaProducerIDs     = 15
 	kafkaBeginTxn        = 23
 	kafkaEndTxn          = 24
@@ -68,12 +71,14 @@ const (
 // kafkaKinds has the newest version of each that is known.
 var kafkaKinds = map[uint64]uint64{kafkaTopicRecord: 0, kafkaPartitionRecord: 2,
 	kafkaConfigRecord: 0, kafkaPartitionChange: 2, kafkaRemoveTopic: 0, kafkaProducerIDs: 0,
-	kafkaBeginTxn: 0, kafkaEndTxn: 0, kafkaAbortTxn: 0}
+	kafkaClientQuota: 0,
+	kafkaBeginTxn:    0, kafkaEndTxn: 0, kafkaAbortTxn: 0}
 
 // NewKafkaMetadata returns the metadata of a log without records.
 func NewKafkaMetadata() *KafkaMetadata {
 	return &KafkaMetadata{topics: make(map[uuid.UUID]*kafkaTopic),
-		configs: make(map[kafkaResource]map[string]string)}
+		configs: make(map[kafkaResource]map[string]string),
+		quotas:  NewDelta(NewImage(0, nil))}
 }
 
 // Add reads one batch of the log or of a snapshot. ErrBadRecord for bytes that are no record,
@@ -159,6 +164,8 @@ func (m *KafkaMetadata) apply(p pendingRecord) error {
 		}
 	case kafkaConfigRecord:
 		m.config(r)
+	case kafkaClientQuota:
+		return m.quota(r)
 	case kafkaProducerIDs:
 		r.skip(4 + 8) // broker and its epoch
 		m.producer = r.int64()
@@ -186,6 +193,48 @@ func (m *KafkaMetadata) config(r *kafkaReader) {
 	}
 }
 
+// quota reads one change of a client quota.
+func (m *KafkaMetadata) quota(r *kafkaReader) error {
+	change := &ClientQuotaRecord{}
+	for n := r.length(); n > 0 && !r.bad; n-- {
+		part := QuotaPartRecord{Type: r.string()}
+		if name, null := r.nullableString(); !null {
+			part.Name = &name
+		}
+		r.tagged(0)
+		change.Entity = append(change.Entity, part)
+	}
+	change.Key = r.string()
+	value := math.Float64frombits(uint64(r.int64()))
+	if remove := r.skip(1)[0] != 0; !remove {
+		change.Value = &value
+	}
+	if r.bad {
+		return fmt.Errorf("client quota: %w", ErrBadRecord)
+	}
+	return m.quotas.Apply(change)
+}
+
+// quotaRecords is ConfigRecords for client quotas.
+func (m *KafkaMetadata) quotaRecords() (records []Record, refused []error) {
+	for _, r := range m.quotas.Peek().quotaRecords() {
+		q := r.(*ClientQuotaRecord)
+		entity, err := q.entity()
+		if err == nil {
+			err = entity.Validate()
+		}
+		if err == nil {
+			err = entity.ValidateQuota(q.Key, *q.Value)
+		}
+		if err != nil {
+			refused = append(refused, fmt.Errorf("quota %s=%v of %s: %w", q.Key, *q.Value, entity, err))
+			continue
+		}
+		records = append(records, q)
+	}
+	return records, refused
+}
+
 // Topics returns the topics by name. ErrBadRecord if partitions of one are missing.
 func (m *KafkaMetadata) Topics() ([]KafkaTopic, error) {
 	var list []KafkaTopic
@@ -207,9 +256,10 @@ func (m *KafkaMetadata) Topics() ([]KafkaTopic, error) {
 // NextProducerID is the first producer id that Kafka has not given out.
 func (m *KafkaMetadata) NextProducerID() int64 { return m.producer }
 
-// ConfigRecords returns the settings of topics, groups, metrics subscriptions and of broker node as
-// records, and an error for each that this build does not take.
+// ConfigRecords returns the settings of topics, groups, metrics subscriptions and of broker node,
+// and the client quotas, as records, and an error for each that this build does not take.
 func (m *KafkaMetadata) ConfigRecords(node int32) (records []Record, refused []error) {
+	records, refused = m.quotaRecords()
 	ids := make(map[string]uuid.UUID)
 	for id, t := range m.topics {
 		ids[t.name] = id

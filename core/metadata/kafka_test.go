@@ -123,6 +123,37 @@ func TestKafkaMetadataFollowsChanges(t *testing.T) {
 	}
 }
 
+// Client quotas as KIP-546 writes them: user u and the default of client ids, then the address
+// ::1, a change and a removal.
+func TestKafkaMetadataHasClientQuotas(t *testing.T) {
+	const (
+		pair  = "\x01\x0e\x00" + "\x03" + "\x05user\x02u\x00" + "\x0aclient-id\x00\x00"
+		ip    = "\x01\x0e\x00" + "\x02" + "\x03ip\x04::1\x00"
+		host  = "\x01\x0e\x00" + "\x02" + "\x03ip\x05host\x00"
+		rate  = "\x13producer_byte_rate"
+		new   = "\x19connection_creation_rate"
+		two   = "\x40\x00\x00\x00\x00\x00\x00\x00\x00\x00" // 2.0, set
+		three = "\x40\x08\x00\x00\x00\x00\x00\x00\x00\x00"
+		gone  = "\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00"
+	)
+	m := metadata.NewKafkaMetadata()
+	require.NoError(t, m.Add(kafkaBatch(t, pair+rate+two, ip+new+two, pair+rate+three,
+		host+new+two)))
+	records, refused := m.ConfigRecords(1)
+	require.Len(t, refused, 1)
+	require.ErrorContains(t, refused[0], "host is not a valid IP")
+	q := apply(t, metadata.NewImage(1, nil), records...).ClientQuotas()
+	require.Len(t, q.Entities(), 2)
+	require.Equal(t, map[string]float64{"producer_byte_rate": 3}, q.Get(metadata.QuotaEntity{
+		User: metadata.NamedQuota("u"), ClientID: metadata.DefaultQuota}))
+	require.Equal(t, map[string]float64{"connection_creation_rate": 2},
+		q.Get(metadata.QuotaEntity{IP: metadata.NamedQuota("::1")}))
+	require.NoError(t, m.Add(kafkaBatch(t, pair+rate+gone)))
+	records, _ = m.ConfigRecords(1)
+	require.Len(t, records, 1)
+	require.ErrorIs(t, m.Add(kafkaBatch(t, "\x01\x0e\x00\x02\x03ip")), metadata.ErrBadRecord)
+}
+
 func TestKafkaMetadataOfALaterVersionIsRefused(t *testing.T) {
 	m := metadata.NewKafkaMetadata()
 	err := m.Add(kafkaBatch(t, "\x01\x02\x01"+"\x02t"+kafkaID+"\x00"))

@@ -113,6 +113,7 @@ var newRecord = map[string]func() Record{
 	"aclRemoved":     func() Record { return &ACLRemovedRecord{} },
 	"scram":          func() Record { return &ScramRecord{} },
 	"scramRemoved":   func() Record { return &ScramRemovedRecord{} },
+	"clientQuota":    func() Record { return &ClientQuotaRecord{} },
 }
 
 // envelope is a record's stored form: JSON, so that a snapshot can be read by eye.
@@ -190,6 +191,7 @@ func (i *Image) Records() []Record {
 			}
 		}
 	}
+	list = append(list, i.quotaRecords()...)
 	for _, name := range slices.Sorted(maps.Keys(i.features)) {
 		list = append(list, &FeatureRecord{name, i.features[name], i.featuresEpoch})
 	}

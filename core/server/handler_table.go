@@ -51,6 +51,8 @@ var handlers = []handler{
 	{key: 45, min: 0, max: 1, handle: (*Server).alterPartitionReassignments},
 	{key: 46, min: 0, max: 0, handle: (*Server).listPartitionReassignments},
 	{key: 47, min: 0, max: 0, handle: (*Server).offsetDelete},
+	{key: 48, min: 0, max: 1, handle: (*Server).describeClientQuotas},
+	{key: 49, min: 0, max: 1, handle: (*Server).alterClientQuotas},
 	{key: 50, min: 0, max: 0, handle: (*Server).describeScram},
 	{key: 51, min: 0, max: 0, handle: (*Server).alterScram},
 	{key: 55, min: 0, max: 2, handle: (*Server).describeQuorum},
