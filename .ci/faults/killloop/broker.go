@@ -120,7 +120,9 @@ func (b *broker) stop() error {
 // checked is what doctor finds.
 type checked struct {
 	Damages, Notes int
-	text           string
+	// leftovers are the notes about files whose file.delete.delay.ms is not over, which is no work for a recovery.
+	leftovers int
+	text      string
 }
 
 // doctor checks the files.
@@ -135,10 +137,20 @@ func (b *broker) doctor() (checked, error) {
 				Damages int `json:"damages"`
 				Notes   int `json:"notes"`
 			} `json:"read"`
+			Findings []struct {
+				Note bool   `json:"note"`
+				What string `json:"what"`
+			} `json:"findings"`
 		} `json:"result"`
 	}
 	if err := json.Unmarshal(out, &verdict); err != nil {
 		return checked{}, fmt.Errorf("read what doctor says: %w\n%s", err, out)
 	}
-	return checked{verdict.Result.Read.Damages, verdict.Result.Read.Notes, string(out)}, nil
+	found := checked{verdict.Result.Read.Damages, verdict.Result.Read.Notes, 0, string(out)}
+	for _, f := range verdict.Result.Findings {
+		if f.Note && f.What == "is a file to be removed" {
+			found.leftovers++
+		}
+	}
+	return found, nil
 }

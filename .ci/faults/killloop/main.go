@@ -181,7 +181,7 @@ func (l *loop) doctor(clean bool) (notes int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if found.Damages > 0 || clean && found.Notes > 0 {
+	if found.Damages > 0 || clean && found.Notes > found.leftovers {
 		return 0, fmt.Errorf("doctor finds %d damages and %d notes (after a stop in order: %v):\n%s",
 			found.Damages, found.Notes, clean, found.text)
 	}

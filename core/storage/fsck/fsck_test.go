@@ -265,6 +265,28 @@ func TestTornEndAfterCrash(t *testing.T) {
 	}
 }
 
+// A start after a crash rolls a segment and may be killed before its index of aborted transactions
+// is in the file: the next start reads a segment that ends at the recovery point again.
+func TestIndexOfTheSegmentBeforeTheRecoveryPointAfterACrash(t *testing.T) {
+	m := load(t, transactionsDir)
+	const dir = "/data/__consumer_offsets-0/"
+	points, err := vfs.ReadFile(m, "/data/"+fileRecoveryPoints)
+	require.NoError(t, err)
+	end := regexp.MustCompile(`(?m)^__consumer_offsets 0 (\d+)$`).FindSubmatch(points)
+	require.NotNil(t, end)
+	base := fmt.Sprintf("%020s", end[1])
+	for _, suffix := range []string{suffixLog, suffixIndex, suffixTimeIndex} {
+		write(t, m, dir+base+suffix, []byte{})
+	}
+	write(t, m, dir+fmt.Sprintf("%020d", 0)+suffixTxnIndex, []byte{})
+	s, found := run(t, m)
+	require.NotZero(t, s.Damages, "closed in order: %+v", found)
+	require.NoError(t, m.Remove("/data/"+fileCleanShutdown))
+	s, found = run(t, m)
+	require.Zero(t, s.Damages, "%+v", found)
+	require.NotZero(t, s.Notes)
+}
+
 // A length that lies takes no memory, and bytes of chance end the check like any others.
 func FuzzCheckSegment(f *testing.F) {
 	data, err := vfs.ReadFile(vfs.OS(),

@@ -55,7 +55,8 @@ func (p *partition) segment(i int) {
 		partition: p, base: base, last: i+1 == len(p.bases),
 		path: filepath.Join(p.dir, fmt.Sprintf("%020d%s", base, suffixLog)),
 	}
-	s.dirty = !p.clean && (s.last || p.bases[i+1] > p.recoveryPoint)
+	// One that ends at the recovery point is read again too: its indexes may not have been synced.
+	s.dirty = !p.clean && (s.last || p.bases[i+1] >= p.recoveryPoint)
 	p.summary.Segments++
 	if p.known && base != p.next {
 		s.gap(-1, base)
