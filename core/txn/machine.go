@@ -20,6 +20,8 @@ type transaction struct {
 	lastEpoch int16
 	// parked are the additions that wait for the markers of the last transaction.
 	parked []parked
+	// lateness measures how long the transaction is open.
+	lateness lateness
 }
 
 // parked is an addition that waits.
@@ -31,8 +33,9 @@ type parked struct {
 
 // flight is what of a transactional id is on its way into the log.
 type flight struct {
-	records   int   // not replayed yet
-	lastEpoch int16 // of the transaction, once they are
+	records   int       // not replayed yet
+	lastEpoch int16     // of the transaction, once they are
+	since     time.Time // when they were made
 }
 
 // markerJob is a decided transaction whose markers are to be written.
@@ -130,7 +133,7 @@ func (m *machine) write(
 			Value:     AppendValue(nil, &tr.records[i], m.opts.TransactionVersion() > 0),
 		})
 	}
-	m.flying[tr.id] = flight{records: len(step.Records), lastEpoch: tr.lastEpoch}
+	m.flying[tr.id] = flight{len(step.Records), tr.lastEpoch, now}
 	// The state is as it was: whoever tries again starts from the same epoch, so that a failed
 	// append does not cost an epoch (KAFKA-19367).
 	step.Fail = func(_ time.Time, code ErrorCode) []coordinator.Output {
@@ -154,7 +157,7 @@ func (m *machine) Replay(rec record.Record) error {
 	if err != nil {
 		return err
 	}
-	last := m.landed(id)
+	landed := m.landed(id)
 	if rec.Value == nil {
 		delete(m.txns, id)
 		return nil
@@ -168,7 +171,10 @@ func (m *machine) Replay(rec record.Record) error {
 		tx = &transaction{}
 		m.txns[id] = tx
 	}
-	tx.Metadata, tx.lastEpoch = md, last
+	tx.Metadata, tx.lastEpoch = md, landed.lastEpoch
+	if md.State == Ongoing && !landed.since.IsZero() {
+		tx.lateness.look(&md, landed.since)
+	}
 	if m.active {
 		m.count.ended(md.State)
 	}
@@ -178,18 +184,18 @@ func (m *machine) Replay(rec record.Record) error {
 	return nil
 }
 
-// landed notes that a record of an id was replayed, and returns the last epoch that goes with it.
-func (m *machine) landed(id string) int16 {
+// landed notes that a record of an id was replayed, and returns the flight it was in.
+func (m *machine) landed(id string) flight {
 	f, ok := m.flying[id]
 	if !ok {
-		return NoProducerEpoch
+		return flight{lastEpoch: NoProducerEpoch}
 	}
 	if f.records--; f.records == 0 {
 		delete(m.flying, id)
 	} else {
 		m.flying[id] = f
 	}
-	return f.lastEpoch
+	return f
 }
 
 // job is what is to be done for a decided transaction.

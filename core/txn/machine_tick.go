@@ -42,8 +42,7 @@ func (m *machine) abortLate(now time.Time) coordinator.Step {
 	var ids []string
 	for _, id := range m.sortedIDs() {
 		tx := m.txns[id]
-		late := tx.State == Ongoing &&
-			now.UnixMilli() > tx.StartMS+int64(tx.TimeoutMS)
+		late := tx.State == Ongoing && tx.lateness.passed(&tx.Metadata, now)
 		if !late || m.flying[id].records > 0 {
 			continue // what is in flight is looked at next time
 		}
@@ -55,6 +54,30 @@ func (m *machine) abortLate(now time.Time) coordinator.Step {
 	}
 	step.Fail = m.forgetFlights(ids)
 	return step
+}
+
+// lateness tells when a transaction is over its timeout. StartMS is of the wall clock, which may
+// jump by a day: it counts only when the transaction is first looked at, which is when it begins or
+// after loading, and the monotonic clock from there on.
+type lateness struct {
+	startMS int64         // which transaction it is about, by its start
+	seen    time.Time     // when that was first looked at
+	left    time.Duration // of its timeout, then
+}
+
+// look begins to measure, once for each transaction.
+func (l *lateness) look(md *Metadata, now time.Time) {
+	if l.seen.IsZero() || l.startMS != md.StartMS {
+		limit := int64(md.TimeoutMS)
+		open := min(max(now.UnixMilli()-md.StartMS, 0), limit+1)
+		*l = lateness{md.StartMS, now, time.Duration(limit-open) * time.Millisecond}
+	}
+}
+
+// passed tells whether an open transaction is over its timeout.
+func (l *lateness) passed(md *Metadata, now time.Time) bool {
+	l.look(md, now)
+	return now.Sub(l.seen) > l.left
 }
 
 // sortedIDs are all transactional ids: what is written does not depend on the order of a map.

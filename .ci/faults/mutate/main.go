@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// mutant is one broken rule.
+type mutant struct {
+	// rule is what the change breaks.
+	rule string
+	// file holds old, once, and new takes its place.
+	file, old, new string
+	// tests are packages below core, run in this order until one fails; with a regular expression after a colon only
+	// some tests.
+	tests []string
+}
+
+func main() {
+	only := flag.String("run", "", "only rules that this regular expression matches")
+	list := flag.Bool("list", false, "only list the rules")
+	flag.Parse()
+	if err := run(*only, *list); err != nil {
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+		os.Exit(1)
+	}
+}
+
+func run(only string, list bool) error {
+	wanted, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	killed, survived := 0, 0
+	for _, m := range mutants {
+		if !wanted.MatchString(m.rule) {
+			continue
+		}
+		if list {
+			fmt.Println(m.rule)
+			continue
+		}
+		began := time.Now()
+		test, err := m.killer(dir)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.rule, err)
+		}
+		verdict := "killed"
+		if killed++; test == "" {
+			verdict = "SURVIVED"
+			killed--
+			survived++
+		}
+		fmt.Printf("%-8s %4.0fs  %-55s %s\n", verdict, time.Since(began).Seconds(), m.rule, test)
+	}
+	fmt.Printf("%d killed, %d survived\n", killed, survived)
+	if survived > 0 {
+		return errors.New("rules without a test")
+	}
+	return nil
+}
+
+// killer returns the test that fails, "" if none does.
+func (m *mutant) killer(dir string) (string, error) {
+	source, err := os.ReadFile(m.file)
+	if err != nil {
+		return "", err
+	}
+	if n := strings.Count(string(source), m.old); n != 1 {
+		return "", fmt.Errorf("%s has the text %d times: %s", m.file, n, m.old)
+	}
+	changed := filepath.Join(dir, "changed.go")
+	if err := os.WriteFile(changed, []byte(strings.Replace(string(source), m.old, m.new, 1)), 0o600); err != nil {
+		return "", err
+	}
+	path, err := filepath.Abs(m.file)
+	if err != nil {
+		return "", err
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(file, overlay, 0o600); err != nil {
+		return "", err
+	}
+	for _, t := range m.tests {
+		pkg, some, _ := strings.Cut(t, ":")
+		out, err := exec.Command("go", "test", "-overlay", file, "-vet=off", "-failfast", "-short", "-timeout", "120s",
+			"-run", some, "./core/"+pkg).CombinedOutput()
+		if err == nil {
+			continue
+		}
+		if bytes.Contains(out, []byte("[build failed]")) || bytes.Contains(out, []byte("no test")) {
+			return "", fmt.Errorf("does not run:\n%s", out)
+		}
+		return t + " " + failedTest(out), nil
+	}
+	return "", nil
+}
+
+var failure = regexp.MustCompile(`--- FAIL: (\S+)|panic: (.{0,60})`)
+
+func failedTest(out []byte) string {
+	if m := failure.FindSubmatch(out); m != nil {
+		return string(m[1]) + string(m[2])
+	}
+	return "did not end"
+}
