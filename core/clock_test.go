@@ -138,7 +138,7 @@ func waitTicks(t *testing.T, c *coretest.Cluster) {
 	}, 20*time.Second, 20*time.Millisecond, "a late transaction is not aborted")
 }
 
-// A transaction whose client has gone is aborted after its timeout, though the clock was set back by
+// A transaction whose client has gone is aborted after its timeout, though the clock went back by
 // a day while it was open: readers do not wait for the next day.
 func TestF12_LateTransactionEndsThoughTheClockGoesBack(t *testing.T) {
 	c, clock := startWithClock(t)
@@ -152,7 +152,7 @@ func TestF12_LateTransactionEndsThoughTheClockGoesBack(t *testing.T) {
 	require.Equal(t, []string{"kept"}, readCommitted(t, c, "t", 0, 1))
 }
 
-// LogAppendTime does not go back within a partition, and a clock that is a day ahead deletes nothing
+// LogAppendTime does not go back within a partition, and a clock a day ahead deletes nothing
 // that is kept for a week.
 func TestF12_LogAppendTimeAndRetention(t *testing.T) {
 	c, clock := startWithClock(t)

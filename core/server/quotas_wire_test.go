@@ -145,7 +145,7 @@ var quotaFilters = []string{"", "user", "client-id", "ip", "user,client-id", "us
 	"user=alice,user", "user=alice,user=bob", "group", "=x", "user=", "USER"}
 
 // TestKIP546_QuotasAreAnsweredAsKafkaDoes changes and asks for client quotas, and compares with
-// what an Apache Kafka 4.3.1 answered. On purpose different: names of hosts, and values without end.
+// what an Apache Kafka 4.3.1 answered. On purpose different: names of hosts, values without end.
 func TestKIP546_QuotasAreAnsweredAsKafkaDoes(t *testing.T) {
 	w := newAdminWire(t, nil)
 	for version := range int16(2) {
