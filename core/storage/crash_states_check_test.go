@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,8 +33,11 @@ func (c crashState) check(again bool) {
 	disk := vfs.FS(c.disk)
 	var inner []crashState
 	if again {
+		var mu sync.Mutex // partitions are opened side by side
 		n := uint64(0)
 		disk = vfs.NewTrace(c.disk, func(op string) {
+			mu.Lock()
+			defer mu.Unlock()
 			if n++; n%5 == 0 {
 				inner = append(inner, crashState{s: c.s, told: c.told, disk: c.disk.CrashClone(n),
 					name: fmt.Sprintf("%s, then again ahead of %q", c.name, op)})

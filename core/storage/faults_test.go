@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -168,7 +169,10 @@ func oneFault(t *testing.T, fault diskFault, nth int) bool {
 	faulty.Inject(vfs.Rule{Op: fault.op, Nth: nth, Times: 1, Err: fault.err, Partial: fault.partial})
 	r := &faultRun{t: t, logs: map[string]*storage.Log{}, n: map[string]int{},
 		seen: map[string]bool{}}
+	var mu sync.Mutex // partitions are opened side by side
 	r.fsys = vfs.NewTrace(faulty, func(string) {
+		mu.Lock()
+		defer mu.Unlock()
 		if !hit && faulty.Count(fault.op) >= nth {
 			hit, syncsThen = true, faulty.Count(vfs.OpSync)
 		}
