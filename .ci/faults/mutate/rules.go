@@ -10,8 +10,6 @@ var mutants = []mutant{
 		"error(nil); err != nil {\n\t\t\treturn false, l.notSynced(true, err)", []string{"storage"}},
 	{"a failed sync is final", "core/storage/log_sync.go",
 		"\tl.owner.fail(err)\n\treturn l.owner.failure()", "\treturn err", []string{"storage"}},
-	{"indexes of aborted transactions are synced with their segment", "core/storage/log_sync.go",
-		"if err = s.flushSealedAborts(); err == nil {", "if err == nil {", []string{"storage"}},
 	{"flush always syncs before it answers", "core/storage/log_append.go",
 		"\tcase FlushAlways:\n\t\treturn l.syncTo(context.Background(), offset)", "\tcase FlushAlways:\n\t\treturn nil",
 		[]string{"storage"}},
@@ -78,6 +76,8 @@ var mutants = []mutant{
 		[]string{"txn"}},
 	{"EndTxn of an old epoch is fenced", "core/txn/machine_end.go", "case !current && !again, in.Producer.Epoch > lastEpoch:",
 		"case false:", []string{"txn"}},
+	{"the timeout of a transaction is monotonic", "core/txn/machine_tick.go", "return now.Sub(l.seen) > l.left",
+		"return now.UnixMilli() > md.StartMS+int64(md.TimeoutMS)", []string{".:F12"}},
 	{"the epoch rises with each transaction", "core/txn/machine_end.go", "next.ProducerEpoch = raise(tx.ProducerEpoch)",
 		"next.ProducerEpoch = tx.ProducerEpoch", []string{"txn"}},
 	// The metadata log.
