@@ -15,7 +15,7 @@ const (
 	gcPercent = 400
 	// memoryShare is the part of the machine's memory that is the limit.
 	memoryShare = 4
-	// minMemoryLimit is the least limit, in bytes.
+	// minMemoryLimit is the least limit, in bytes, where the machine has more than that.
 	minMemoryLimit = 256 << 20
 	// restInterval is how often the node looks whether it is at rest.
 	restInterval = 2 * time.Second
@@ -29,7 +29,7 @@ func limitMemory() {
 		return
 	}
 	if total := machineMemory(); total > 0 {
-		debug.SetMemoryLimit(max(total/memoryShare, minMemoryLimit))
+		debug.SetMemoryLimit(min(max(total/memoryShare, minMemoryLimit), total/4*3))
 	}
 }
 

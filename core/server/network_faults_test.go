@@ -72,8 +72,8 @@ func resources() (goroutines, descriptors int) {
 	return runtime.NumGoroutine(), len(fds)
 }
 
-// requireGivenBack waits until the broker holds no more than before, but for some of its own: what a test leaves is
-// a thousand and more.
+// requireGivenBack waits until the broker holds no more than before, but for some of its own: what
+// a fault would leave is a thousand and more.
 func requireGivenBack(t *testing.T, goroutines, descriptors int) {
 	t.Helper()
 	require.Eventually(t, func() bool {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,7 +24,8 @@ type Limits struct {
 	// FirstRequestBytes bounds a connection's requests, but for Produce, until one was understood.
 	// Default 64 KiB.
 	FirstRequestBytes int
-	// MemoryBytes bounds the large requests in flight of all connections. Default 256 MiB.
+	// MemoryBytes bounds the large requests in flight of all connections. Default 256 MiB, but at
+	// most a quarter of the process's memory limit (GOMEMLIMIT).
 	MemoryBytes int64
 	// Connections bounds the connections, Kafka's max.connections. Default 16384.
 	Connections int
@@ -43,11 +45,14 @@ type Limits struct {
 	FetchSessions int
 }
 
+// leastMemory is the least default of Limits.MemoryBytes, in bytes.
+const leastMemory = 4 << 20
+
 func (l *Limits) withDefaults() {
 	set(&l.RequestBytes, 100<<20)
 	set(&l.ControlRequestBytes, 8<<20)
 	set(&l.FirstRequestBytes, 64<<10)
-	set(&l.MemoryBytes, 256<<20)
+	set(&l.MemoryBytes, min(256<<20, max(debug.SetMemoryLimit(-1)/4, leastMemory)))
 	set(&l.Connections, 16384)
 	set(&l.IdleTimeout, 10*time.Minute)
 	set(&l.StepTimeout, 30*time.Second)

@@ -7,7 +7,7 @@
 // fetching, the log says that none can be accepted, topics that need files are made or refused with an error, and when
 // connections are closed all works.
 //
-// memory: GOMEMLIMIT=64MiB and, where cgroups are there, a hard limit of 160 MiB. 200 connections produce 1 MiB and
+// memory: GOMEMLIMIT=64MiB and, where cgroups are there, a hard limit of 100 MiB. 200 connections produce nearly 1 MiB and
 // fetch 50 MiB at once, half of them without reading the answer at once. The broker lives, what it
 // acknowledged is there, and its peak of resident memory is told.
 package main

@@ -18,7 +18,7 @@ import (
 
 const (
 	softLimit = "64MiB"
-	hardLimit = 160 << 20
+	hardLimit = 100 << 20
 	clients   = 200
 )
 
@@ -40,7 +40,8 @@ func memory(ctx context.Context, n *node) error {
 	var acked, refused, read atomic.Int64
 	load, stop := context.WithTimeout(ctx, 20*time.Second)
 	defer stop()
-	value := make([]byte, 1000<<10)
+	go func() { <-n.ended; stop() }()
+	value := make([]byte, 960<<10)
 	_, _ = rand.Read(value)
 	var all sync.WaitGroup
 	for i := range clients {
@@ -68,7 +69,7 @@ func memory(ctx context.Context, n *node) error {
 		})
 	}
 	all.Wait()
-	fmt.Printf("%d clients: %d records of 1000 KiB acknowledged, %d refused, %d read; peak of resident memory %d MiB\n",
+	fmt.Printf("%d clients: %d records of 960 KiB acknowledged, %d refused, %d read; peak of resident memory %d MiB\n",
 		clients, acked.Load(), refused.Load(), read.Load(), n.status("VmHWM")>>10)
 	if !n.alive() {
 		return errors.New("the broker was killed: " + n.process.ProcessState.String())
