@@ -148,7 +148,12 @@ func (c *conn) fetch(head protocol.Header, body []byte) error {
 	}
 	wait := time.Duration(op.req.MaxWaitMillis) * time.Millisecond
 	op.last.Store(wait <= 0 || len(op.parts) == 0)
-	if op.collect() {
+	if c.bulk {
+		giveWay() // the disk may have to be read for headers too
+	}
+	done := op.collect()
+	c.bulk = op.bytes >= sendfileBytes
+	if done {
 		op.answer(true)
 		op.recycle()
 		return nil

@@ -34,6 +34,8 @@ type conn struct {
 	out answerQueue
 	// valid tells that a request was understood; before that the client gets little memory.
 	valid bool
+	// bulk tells that the last fetch found much: the next one may read a cold disk.
+	bulk bool
 	// clientID is the last client id seen, kept so that it is copied once.
 	clientID string
 	// how is how the listener takes its clients, client who this one is, once handshake has run.

@@ -238,6 +238,7 @@ func (f *frameReader) nextLarge(ctx context.Context, size int) ([]byte, error) {
 		}
 		have = claim
 	}
+	giveWay()
 	return (*f.large)[:size:size], nil
 }
 

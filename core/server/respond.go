@@ -403,6 +403,11 @@ func (w *answerWriter) write(b []byte) error {
 	return nil
 }
 
+// giveWay is called before a large piece of work. One connection with always more to do, or a read
+// from a slow disk, can keep the only thread that looks after the network: others then wait until
+// the runtime notices, up to 10 ms. A new goroutine wakes a second thread, which stays to look.
+func giveWay() { go func() {}() }
+
 // extend moves the write deadline to step from now, unless the one that is set is close to it.
 func (w *answerWriter) extend() {
 	now := time.Now()

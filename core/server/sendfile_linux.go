@@ -41,6 +41,7 @@ func (w *answerWriter) sendfile(file systemFile, pos int64, n int) error {
 	t.file, t.pos, t.err = raw, pos, nil
 	for n > 0 {
 		w.extend()
+		giveWay()
 		t.left = min(n, stepBytes)
 		step := t.left
 		if err := raw.Control(t.fromFile); err != nil && t.err == nil {
