@@ -298,6 +298,7 @@ func (b *Broker) openServer() error {
 		Transactions: b.transactions, Markers: b.markers, Authorizer: authorizer,
 		Dir: b.dataDir, DirPath: data, Logger: b.levels.logger(loggerServer), LogLevels: b.levels,
 		Limits:     settings{b.controller.Image()}.limits(b.opts.Limits),
+		Quotas:     settings{b.controller.Image()}.quotas(),
 		FreeBytes:  func() (uint64, error) { return b.opts.FS.Free(data) },
 		TotalBytes: func() (uint64, error) { return vfs.Total(b.opts.FS, data) },
 	})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millstream-io/millstream/core/metadata"
+	"github.com/millstream-io/millstream/core/quota"
 	"github.com/millstream-io/millstream/core/server"
 	"github.com/millstream-io/millstream/core/storage"
 	"github.com/millstream-io/millstream/core/storage/compact"
@@ -37,6 +38,7 @@ func (s settings) dir() storage.DirSettings {
 // transactions returns the settings of transactions, which are read at the start.
 func (s settings) transactions() txn.Options {
 	return txn.Options{
+		MaxIDs:        s.number("millstream.transactional.ids.max"),
 		MaxTimeout:    s.millis("transaction.max.timeout.ms"),
 		AbortInterval: s.millis("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
 		Expiration:    s.millis("transactional.id.expiration.ms"),
@@ -80,6 +82,17 @@ func (s settings) limits(l server.Limits) server.Limits {
 	return l
 }
 
+// quotas says how the use of client quotas is measured.
+func (s settings) quotas() quota.Options {
+	seconds := func(name string) time.Duration { return time.Duration(s.number(name)) * time.Second }
+	return quota.Options{
+		Samples: s.number("quota.window.num"), Window: seconds("quota.window.size.seconds"),
+		MutationSamples: s.number("controller.quota.window.num"),
+		MutationWindow:  seconds("controller.quota.window.size.seconds"),
+		MaxClients:      s.number("millstream.quota.clients.max"),
+	}
+}
+
 // connections returns the limits of connections that can change while the server runs.
 func (s settings) connections() server.ConnectionLimits {
 	limit := func(name string) int {
@@ -113,6 +126,7 @@ func (b *Broker) applySettings() {
 	}
 	if srv := b.configurable.Load(); srv != nil {
 		srv.SetConnectionLimits(s.connections())
+		srv.SetQuotas(s.image.ClientQuotas())
 		srv.SetSlowRequests(max(s.millis("slow.request.log.threshold.ms"), 0))
 	}
 }

@@ -119,6 +119,7 @@ var known = map[string]string{
 	"BROKER process.roles":                  "empty here; Kafka's was set",
 	"TOPIC flush":                           "Millstream's own",
 	"BROKER log.flush":                      "Millstream's own",
+	"BROKER millstream.quota.clients.max":   "Millstream's own",
 	"BROKER slow.request.log.threshold.ms":  "Millstream's own",
 	"BROKER metrics.series.max":             "Millstream's own",
 	"BROKER super.users":                    "Kafka's authorizer has it, but does not list it",
@@ -129,8 +130,8 @@ var known = map[string]string{
 var absent = []struct{ pattern, why string }{
 	{`^BROKER (ssl|sasl|security|principal|delegation|early)\b`,
 		"Java's classes and stores, Kerberos and delegation tokens are not there"},
-	{`^BROKER (client\.quota|quota|replication\.quota|alter\.log\.dirs|controller\.quota)`,
-		"there are no quotas yet"},
+	{`^BROKER (replication\.quota|alter\.log\.dirs)`, "nothing is replicated on one node"},
+	{`^BROKER client\.quota\.callback`, "it is a Java class"},
 	{`^BROKER (create\.topic\.policy|alter\.config\.policy|config\.providers)`,
 		"they are Java classes"},
 	{`^(BROKER|GROUP_CONFIG) (group\.)?(share|streams)\b`, "share and streams groups are not served"},

@@ -237,8 +237,10 @@ type EpochEnd struct {
 }
 
 // AppendFetchStart appends the start of a Fetch answer.
-func AppendFetchStart(dst []byte, version, errorCode int16, session int32, topics int) []byte {
-	dst = appendInt32(dst, 0) // throttle time: quotas are not enforced
+func AppendFetchStart(
+	dst []byte, version, errorCode int16, throttleMillis, session int32, topics int,
+) []byte {
+	dst = appendInt32(dst, throttleMillis)
 	if version >= 7 {
 		dst = appendInt16(dst, errorCode)
 		dst = appendInt32(dst, session)

@@ -152,7 +152,7 @@ func TestFetchResponseIsWhatKmsgReads(t *testing.T) {
 			topic.Partitions = append(topic.Partitions, part)
 			want.Topics = append(want.Topics, topic)
 
-			b := protocol.AppendFetchStart(nil, version, 0, 0, 1)
+			b := protocol.AppendFetchStart(nil, version, 0, 0, 0, 1)
 			b = protocol.AppendFetchTopic(b, version, "a-topic", id, 1)
 			b = protocol.AppendFetchPartition(b, version, &result)
 			b = append(b, records...)

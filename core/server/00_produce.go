@@ -50,6 +50,9 @@ type produceOp struct {
 	verified []verification
 	span     span
 
+	// throttle is how long the client has to wait.
+	throttle time.Duration
+
 	// pending counts the partitions whose high watermark has not passed yet, plus one until all
 	// waiters are registered.
 	pending atomic.Int32
@@ -102,6 +105,7 @@ func (c *conn) produce(head protocol.Header, body []byte) error {
 		op.span.queued = op.slot.queued
 	}
 	op.append(clientID)
+	c.chargeProduce(op)
 	if acks == acksNone {
 		err := op.firstError()
 		op.recycle()
@@ -353,7 +357,7 @@ func (op *produceOp) answer(deferWrite bool) {
 		}
 		b = protocol.AppendTopicEnd(b, version >= 9)
 	}
-	b = protocol.AppendProduceEnd(b, version, 0, nodes)
+	b = protocol.AppendProduceEnd(b, version, throttleMillis(op.throttle), nodes)
 	protocol.FinishFrame(b, 0, 0)
 	*buf = b
 	end := op.span.end(len(b))
@@ -385,7 +389,7 @@ func (op *produceOp) recycle() {
 	clear(op.verified)
 	op.topics, op.results, op.waits = op.topics[:0], op.results[:0], op.waits[:0]
 	op.verified = op.verified[:0]
-	op.c, op.slot = nil, nil
+	op.c, op.slot, op.throttle = nil, nil, 0
 	op.req.Reset()
 	op.pending.Store(0)
 	op.ended.Store(false)

@@ -61,6 +61,14 @@ type fetchOp struct {
 	session      *fetchSession
 	sessionEpoch int32
 
+	// user is whose quota counts, most what the answer may have of records, in bytes.
+	user string
+	most int
+	// worked is how long the broker itself has worked on the request, in nanoseconds, throttle how
+	// long the client has to wait.
+	worked   int64
+	throttle time.Duration
+
 	// bytes is the size of the records found by the last collect, urgent that waiting for more
 	// makes no sense.
 	bytes  int
@@ -148,12 +156,15 @@ func (c *conn) fetch(head protocol.Header, body []byte) error {
 	}
 	wait := time.Duration(op.req.MaxWaitMillis) * time.Millisecond
 	op.last.Store(wait <= 0 || len(op.parts) == 0)
+	op.user = c.client.user()
+	op.most = c.mostFetched(min(int(op.req.MaxBytes), c.s.opts.Limits.FetchBytes))
 	if c.bulk {
 		giveWay() // the disk may have to be read for headers too
 	}
-	done := op.collect()
+	enough := op.collect()
 	c.bulk = op.bytes >= sendfileBytes
-	if done {
+	op.worked = clock() - op.span.start - op.span.queued
+	if enough {
 		op.answer(true)
 		op.recycle()
 		return nil
@@ -241,14 +252,14 @@ func notReplica(clientEpoch int32) error {
 // collect reads what there is. It reports whether the answer should go out now.
 func (op *fetchOp) collect() bool {
 	op.bytes, op.urgent = 0, false
-	limit := min(int(op.req.MaxBytes), op.c.s.opts.Limits.FetchBytes)
+	limit := op.most
 	for i := range op.topics {
 		t := &op.topics[i]
 		for j := t.first; j < t.end; j++ {
 			op.collectPart(t, &op.parts[j], max(limit-op.bytes, 0))
 		}
 	}
-	return op.urgent || op.last.Load() || op.bytes >= int(op.req.MinBytes)
+	return op.urgent || op.last.Load() || op.bytes >= min(int(op.req.MinBytes), op.most)
 }
 
 // collectPart reads one partition, at most limit bytes unless it is the first batch at all.

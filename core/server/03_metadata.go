@@ -120,7 +120,7 @@ func (s *Server) autoCreate(
 		missing = append(missing, *name)
 	}
 	if len(missing) > 0 {
-		s.createDefaultTopics(ctx, missing)
+		s.createDefaultTopics(ctx, r, missing)
 	}
 }
 

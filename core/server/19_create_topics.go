@@ -18,15 +18,21 @@ import (
 //     earlier and clients then see NOT_LEADER_OR_FOLLOWER.
 //   - Settings in force are returned (version 5), and the topic id (7).
 //   - A topic named twice in a request is INVALID_REQUEST, once.
+//   - Over the quota of changes, THROTTLING_QUOTA_EXCEEDED from version 6 on (KIP-599).
 
 func (s *Server) createTopics(ctx context.Context, r *request) (kmsg.Response, error) {
 	req := r.message.(*kmsg.CreateTopicsRequest)
 	resp := response[*kmsg.CreateTopicsResponse](r)
 	wanted := make([]controller.CreateTopic, 0, len(req.Topics))
 	refused := make([]error, len(req.Topics)) // by the server: these do not reach the controller
+	mutations := make([]int, len(req.Topics))
 	for i := range req.Topics {
 		var topic controller.CreateTopic
-		if topic, refused[i] = wantedTopic(&req.Topics[i]); refused[i] == nil {
+		topic, refused[i] = wantedTopic(&req.Topics[i])
+		if refused[i] == nil {
+			mutations[i], refused[i] = s.mutateNew(r, 6, &topic)
+		}
+		if refused[i] == nil {
 			wanted = append(wanted, topic)
 		}
 	}
@@ -43,9 +49,12 @@ func (s *Server) createTopics(ctx context.Context, r *request) (kmsg.Response, e
 		out.NumPartitions, out.ReplicationFactor = -1, -1
 		if failure := firstError(refused[i], err); failure != nil {
 			setError(&out.ErrorCode, &out.ErrorMessage, failure)
+			s.unmutate(r, mutations[i])
 		} else {
 			if setError(&out.ErrorCode, &out.ErrorMessage, results[0].Err); out.ErrorCode == 0 {
 				addCreated(&out, image, &results[0])
+			} else {
+				s.unmutate(r, mutations[i])
 			}
 			results = results[1:]
 		}
@@ -104,12 +113,13 @@ func addCreated(
 }
 
 // createDefaultTopics creates topics with all defaults, as Metadata does for unknown names.
-func (s *Server) createDefaultTopics(ctx context.Context, names []string) {
+func (s *Server) createDefaultTopics(ctx context.Context, r *request, names []string) {
 	wanted := make([]controller.CreateTopic, 0, len(names))
 	for _, name := range names {
-		wanted = append(wanted, controller.CreateTopic{
-			Name: name, Partitions: -1, ReplicationFactor: -1,
-		})
+		topic := controller.CreateTopic{Name: name, Partitions: -1, ReplicationFactor: -1}
+		if _, err := s.mutateNew(r, 0, &topic); err == nil { // else the client asks again
+			wanted = append(wanted, topic)
+		}
 	}
 	results, err := s.opts.Controller.CreateTopics(ctx, wanted, false)
 	if err != nil {
@@ -117,7 +127,7 @@ func (s *Server) createDefaultTopics(ctx context.Context, names []string) {
 	}
 	for i := range results {
 		if err := results[i].Err; err != nil && !errors.Is(err, controller.ErrTopicExists) {
-			s.log.Warn("cannot create a topic on first use", "topic", names[i],
+			s.log.Warn("cannot create a topic on first use", "topic", wanted[i].Name,
 				"error", err.Error())
 		}
 	}

@@ -14,6 +14,7 @@ import (
 //
 //   - By name, or from version 6 by name or id (KIP-516).
 //   - delete.topic.enable=false refuses.
+//   - Over the quota of changes, THROTTLING_QUOTA_EXCEEDED from version 5 on (KIP-599).
 //   - A topic named twice, by name or id, stays, and is INVALID_REQUEST both times.
 
 func (s *Server) deleteTopics(ctx context.Context, r *request) (kmsg.Response, error) {
@@ -38,6 +39,9 @@ func (s *Server) deleteTopics(ctx context.Context, r *request) (kmsg.Response, e
 	for i, ref := range refs {
 		if refused[i] == nil && ref == (controller.TopicRef{}) {
 			refused[i] = fmt.Errorf("%w: the name is empty", controller.ErrUnknownTopic)
+		}
+		if refused[i] == nil {
+			refused[i] = s.mutateGone(r, ref)
 		}
 		if refused[i] == nil {
 			asked = append(asked, ref)

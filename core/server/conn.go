@@ -30,8 +30,12 @@ type conn struct {
 	inMemory bool
 	// in cuts the input into frames.
 	in frameReader
+	// gate is closed while the client has to wait for its quotas.
+	gate muteGate
 	// out queues the answers.
 	out answerQueue
+	// closeAfter is how long a connection that is refused stays open; 0 closes it at once.
+	closeAfter time.Duration
 	// valid tells that a request was understood; before that the client gets little memory.
 	valid bool
 	// bulk tells that the last fetch found much: the next one may read a cold disk.
@@ -74,10 +78,12 @@ func (s *Server) newConn(ctx context.Context, raw net.Conn, how *Listener) *conn
 		c.host = host
 	}
 	c.ctx, c.cancel = context.WithCancel(ctx)
+	c.gate.muted = &s.muted
 	limits := &s.opts.Limits
 	c.in = frameReader{
 		conn: raw, readers: s.readers, memory: s.memory, limitOf: c.limitOf,
 		idle: limits.IdleTimeout, step: limits.StepTimeout, stop: &c.draining, least: minFrameBytes,
+		gate: &c.gate,
 	}
 	c.out.w = &answerWriter{
 		conn: raw, step: limits.StepTimeout, written: s.count.sent, files: canSendfile(raw),
@@ -163,7 +169,8 @@ func (c *conn) read() error {
 
 // readAgain reports whether err is the idle limit of a client that waits for an answer.
 func (c *conn) readAgain(err error) bool {
-	return isTimeout(err) && !errors.Is(err, errSlowClient) && c.out.pending() > 0 && !c.draining.Load()
+	return isTimeout(err) && !errors.Is(err, errSlowClient) && !c.draining.Load() &&
+		(c.out.pending() > 0 || c.gate.left() > 0)
 }
 
 // dispatch handles one frame. An error closes the connection.
@@ -251,16 +258,19 @@ func (c *conn) control(h handler, head protocol.Header, body []byte) error {
 	if span.queued = slot.queued + waited; h.waits {
 		span.parked = clock()
 	}
-	resp, err := c.s.guarded(c.ctx, &h, &request{
+	r := &request{
 		message: message, version: head.Version, clientID: clientID,
 		clientHost: c.host, inMemory: c.inMemory, client: &c.client,
-	})
+	}
+	handling := clock()
+	resp, err := c.s.guarded(c.ctx, &h, r)
 	if err != nil {
 		c.out.finish(slot, answer{err: err}, true)
 		return fmt.Errorf("handle %s v%d: %w", protocol.KeyName(head.Key), head.Version, err)
 	}
 	c.s.auditRequest(&request{message: message, clientHost: c.host, client: &c.client}, resp)
 	resp.SetVersion(head.Version)
+	c.throttleAnswer(r, head.Key, resp, span.start+span.queued, clock()-handling)
 	span.api.countErrors(resp)
 	a := c.frame(head, resp.IsFlexible(), resp)
 	a.ended = span.end(len(*a.bytes))
@@ -310,6 +320,7 @@ func (c *conn) internClientID(id []byte) string {
 // drain lets the requests that were read be answered, takes no further ones and then closes.
 func (c *conn) drain() {
 	c.draining.Store(true)
+	c.gate.end()
 	_ = c.raw.SetReadDeadline(past)
 	c.out.cancelParked()
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/millstream-io/millstream/core/metadata"
 )
 
 // ConnectionLimits bound the connections of clients that come over the network; they can change
@@ -47,11 +49,37 @@ func (s *Server) admitLocked(c *conn) (refusedBy string) {
 		return "max.connections"
 	case s.mu.byIP[c.host] >= perIP:
 		return "max.connections.per.ip"
+	case !c.inMemory:
+		if c.closeAfter = s.quotas.Connect(c.host); c.closeAfter > 0 {
+			return metadata.QuotaConnections
+		}
 	}
 	s.mu.open[c] = struct{}{}
 	s.mu.byIP[c.host]++
 	s.conns.Add(1)
 	return ""
+}
+
+// maxRefusedOpen bounds the connections that are refused and kept open for a while.
+const maxRefusedOpen = 1000
+
+// refuse closes a connection that a limit kept out: one over the rate of its address only after a
+// while, as Kafka does, so that the client does not try again at once (KIP-612).
+func (s *Server) refuse(c *conn, limit string) {
+	if s.complaints.allow() {
+		s.log.Warn("refused a connection: too many are open, or were made of late", "client", c.host,
+			"limit", limit)
+	}
+	if c.closeAfter > 0 && s.refusedOpen.Add(1) <= maxRefusedOpen {
+		time.AfterFunc(c.closeAfter, func() {
+			c.close(nil)
+			s.refusedOpen.Add(-1)
+		})
+		return
+	} else if c.closeAfter > 0 {
+		s.refusedOpen.Add(-1)
+	}
+	c.close(nil)
 }
 
 // releaseConn counts a connection out.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"github.com/millstream-io/millstream/core/protocol"
+	"github.com/millstream-io/millstream/core/quota"
 	"github.com/millstream-io/millstream/core/storage"
 )
 
@@ -13,7 +14,7 @@ func (op *fetchOp) answerError(session int32, code int16, deferWrite bool) {
 	buf := takeBuffer(firstBufferBytes)
 	b := protocol.AppendResponseHeader(
 		(*buf)[:0], op.head.Key, op.head.CorrelationID, version >= 12)
-	b = protocol.AppendFetchStart(b, version, code, session, 0)
+	b = protocol.AppendFetchStart(b, version, code, throttleMillis(op.throttle), session, 0)
 	b = protocol.AppendFetchEnd(b, version, nil)
 	protocol.FinishFrame(b, 0, 0)
 	*buf = b
@@ -23,6 +24,10 @@ func (op *fetchOp) answerError(session int32, code int16, deferWrite bool) {
 
 // answer encodes what collect found and completes the slot, which takes the chunks over.
 func (op *fetchOp) answer(deferWrite bool) {
+	if op.overQuota() {
+		op.answerThrottled(deferWrite)
+		return
+	}
 	session, code := op.closeSession()
 	if code != 0 {
 		op.drop()
@@ -34,7 +39,7 @@ func (op *fetchOp) answer(deferWrite bool) {
 	buf := takeBuffer(firstBufferBytes)
 	b := protocol.AppendResponseHeader(
 		(*buf)[:0], op.head.Key, op.head.CorrelationID, flexible)
-	b = protocol.AppendFetchStart(b, version, 0, session, op.topicsAnswered())
+	b = protocol.AppendFetchStart(b, version, 0, 0, session, op.topicsAnswered())
 	parts := takeParts()
 	var nodes []protocol.Endpoint
 	for i := range op.topics {
@@ -69,6 +74,39 @@ func (op *fetchOp) answer(deferWrite bool) {
 	c.out.finish(op.slot, answer{bytes: buf, parts: parts, ended: end}, deferWrite)
 }
 
+// Sizes of what is in a Fetch answer beside the records, in bytes and about, for quotas.
+const (
+	fetchAnswerBytes    = 32
+	fetchPartitionBytes = 40
+)
+
+// overQuota counts the answer, and tells whether the client has to wait for it.
+func (op *fetchOp) overQuota() bool {
+	c := op.c
+	if !c.bound(quota.Fetch) && !c.bound(quota.Request) {
+		return false
+	}
+	bytes := fetchAnswerBytes + op.bytes
+	for i := range op.parts {
+		if op.session == nil || op.parts[i].result.RecordBytes > 0 {
+			bytes += fetchPartitionBytes
+		}
+	}
+	op.throttle = c.chargeFetch(op, bytes)
+	return op.throttle > 0
+}
+
+// answerThrottled answers without any partition: what the session has of them stays as it was.
+func (op *fetchOp) answerThrottled(deferWrite bool) {
+	op.drop()
+	session, code := noSession, int16(0)
+	if op.session != nil {
+		session, code = op.session.id, op.session.leave(op)
+	}
+	op.c.gate.mute(op.throttle)
+	op.answerError(session, code, deferWrite)
+}
+
 // end counts what was done for the request.
 func (op *fetchOp) end(answerBytes int) ended {
 	end := op.span.end(answerBytes)
@@ -96,6 +134,7 @@ func (op *fetchOp) recycle() {
 	op.topics, op.parts = op.topics[:0], op.parts[:0]
 	op.c, op.slot, op.armed = nil, nil, false
 	op.create, op.session, op.sessionEpoch = false, nil, 0
+	op.throttle, op.worked = 0, 0
 	op.last.Store(false)
 	op.expired.Store(false)
 	if reusable && cap(op.parts) <= maxPooledPartitions {

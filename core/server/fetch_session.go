@@ -225,18 +225,32 @@ func (s *fetchSession) unlinkLocked(p *sessionPart) {
 	p.prev, p.next = nil, nil
 }
 
-// settle says which partitions of op go into its answer: those with records, an error or a
-// divergence, and those of which the client does not know an offset. A request that was overtaken
-// by another one of the session gets an error code for the whole answer.
-func (s *fetchSession) settle(op *fetchOp) int16 {
+// leave ends a request that is answered without partitions. The error is that of settle.
+func (s *fetchSession) leave(op *fetchOp) int16 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.leaveLocked(op)
+}
+
+func (s *fetchSession) leaveLocked(op *fetchOp) int16 {
 	if s.mu.busy == op {
 		s.mu.busy = nil
 		s.mu.idle.Broadcast()
 	}
 	if s.mu.epoch != op.sessionEpoch {
 		return kerr.InvalidFetchSessionEpoch.Code
+	}
+	return 0
+}
+
+// settle says which partitions of op go into its answer: those with records, an error or a
+// divergence, and those of which the client does not know an offset. A request that was overtaken
+// by another one of the session gets an error code for the whole answer.
+func (s *fetchSession) settle(op *fetchOp) int16 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if code := s.leaveLocked(op); code != 0 {
+		return code
 	}
 	for i := range op.topics {
 		t := &op.topics[i]

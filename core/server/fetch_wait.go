@@ -98,8 +98,11 @@ func (op *fetchOp) resume() {
 			c.s.waits.Done()
 		}
 	}()
+	resumed := clock()
 	op.forget()
-	if op.collect() {
+	enough := op.collect()
+	op.worked += clock() - resumed
+	if enough {
 		c.s.count.parkedFetches.Add(-1)
 		op.answer(false)
 		op.recycle()

@@ -37,6 +37,9 @@ type frameReader struct {
 
 	// least is the smallest frame.
 	least int
+	// gate is closed while nothing is to be read; nil never is.
+	gate *muteGate
+
 	// stop makes every wait end at once; nil never does.
 	stop *atomic.Bool
 
@@ -101,6 +104,11 @@ func (f *frameReader) nextSize(ctx context.Context, bufferBytes int) (int, error
 	f.park()
 	if err := f.await(); err != nil {
 		return 0, err
+	}
+	if f.gate != nil {
+		if err := f.gate.wait(ctx); err != nil {
+			return 0, err
+		}
 	}
 	held, err := f.readers.acquire(ctx, bufferBytes)
 	if err != nil {
@@ -191,7 +199,11 @@ func (f *frameReader) fill(n int) error {
 	}
 	for f.w-f.r < n {
 		f.extend(f.step)
-		m, err := f.conn.Read(b[f.w:])
+		end := len(b)
+		if f.gate != nil && f.gate.closed() {
+			end = f.r + n
+		}
+		m, err := f.conn.Read(b[f.w:end])
 		if f.w += m; m == 0 && err != nil {
 			return midFrame(err)
 		}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -21,6 +22,8 @@ type request struct {
 	inMemory bool
 	// client is who asks.
 	client *client
+	// throttle is how long the client has to wait afterwards, set by the handler.
+	throttle time.Duration
 }
 
 // handlerFunc answers one request, blocking as long as that takes. ctx ends when the connection

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/millstream-io/millstream/core/metrics"
+	"github.com/millstream-io/millstream/core/quota"
 	"github.com/millstream-io/millstream/core/replica"
 	"github.com/millstream-io/millstream/core/storage"
 )
@@ -89,6 +90,7 @@ func newCounts(table *handlerTable) *counts {
 // makeCounts makes what counts requests and connections.
 func (s *Server) makeCounts() {
 	s.count = newCounts(s.table)
+	s.quotas = quota.NewManager(s.opts.Quotas)
 	s.mu.open, s.mu.byIP = make(map[*conn]struct{}), make(map[string]int)
 	s.mu.listenerCounts, s.mu.refused = make(map[string]*listenerCounts), make(map[string]int64)
 }

@@ -97,7 +97,7 @@ func (s *Server) Families() []*metrics.Family {
 		famRequest, famLocal, famQueue, famWait, famResponse, famRequestBytes, famResponseBytes,
 		famErrors, famSlow, famParked, famPanics, famNetwork, famConnections, famAccepted, famRefused,
 		famBroken, famLogins, famDenied, famMemory, famMemoryLimit, famMemoryWaits, famSessions,
-		famSessionParts, famEvicted,
+		famSessionParts, famEvicted, famThrottles, famThrottled, famMuted, famQuotaClients,
 	}
 }
 
@@ -132,6 +132,7 @@ func (s *Server) WriteMetrics(p *metrics.Page) {
 	p.One(famPanics, c.panics.Load())
 	s.writeConnections(p)
 	s.writeMemory(p)
+	s.writeQuotas(p)
 }
 
 // writeTimes writes one histogram of each API.

@@ -7,6 +7,7 @@ import (
 	"github.com/millstream-io/millstream/core/auth"
 	"github.com/millstream-io/millstream/core/controller"
 	"github.com/millstream-io/millstream/core/group"
+	"github.com/millstream-io/millstream/core/quota"
 	"github.com/millstream-io/millstream/core/replica"
 	"github.com/millstream-io/millstream/core/storage"
 	"github.com/millstream-io/millstream/core/txn"
@@ -39,6 +40,8 @@ type Options struct {
 	Authorizer *auth.Authorizer
 	// LogLevels are the loggers that administrators can change; nil has none.
 	LogLevels LogLevels
+	// Quotas say how the use of client quotas is measured.
+	Quotas quota.Options
 	// Limits bounds what clients can make the server hold.
 	Limits Limits
 	// Logger takes what the server has to say; nil discards it.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/millstream-io/millstream/core/protocol"
+	"github.com/millstream-io/millstream/core/quota"
 )
 
 // Limits bounds what clients can make the server hold. The zero value takes the defaults.
@@ -95,6 +96,11 @@ type Server struct {
 	count   *counts
 	// slow says which requests took long.
 	slow slowLog
+	// quotas measures clients against their quotas, muted counts connections that wait for theirs.
+	quotas *quota.Manager
+	muted  atomic.Int64
+	// refusedOpen counts connections that are refused and not yet closed.
+	refusedOpen atomic.Int64
 	// sessions are the fetch sessions of all clients.
 	sessions *fetchSessionCache
 	// complaints limits log lines about misbehaving clients.
@@ -213,11 +219,7 @@ func (s *Server) serveConn(ctx context.Context, raw net.Conn, how *Listener) {
 	s.countAdmissionLocked(c, refusedBy)
 	s.mu.Unlock()
 	if refusedBy != "" {
-		c.close(nil)
-		if s.complaints.allow() {
-			s.log.Warn("refused a connection: too many are open", "client", c.host,
-				"limit", refusedBy)
-		}
+		s.refuse(c, refusedBy)
 		return
 	}
 	go func() {
