@@ -116,6 +116,10 @@ func (c *collector) writePartitions(p *metrics.Page, partitions []*replica.Parti
 		producers += int64(part.Log().ProducerCount())
 	}
 	p.One(famProducers, producers)
+	p.Begin(famLimitRefusals)
+	p.Int(c.b.groups.Counters().Refused.Load(), "millstream.groups.max")
+	p.Int(c.b.transactions.Counters().Refused.Load(), "millstream.transactional.ids.max")
+	p.Int(c.b.dataDir.Counters().ProducersRefused.Load(), "millstream.producer.ids.max")
 	if len(partitions) > most {
 		partitions = nil
 	}

@@ -43,6 +43,7 @@ func (s settings) groups() group.Settings {
 		MaxSessionTimeout:      s.millis("group.max.session.timeout.ms"),
 		InitialRebalanceDelay:  orNever(s.millis("group.initial.rebalance.delay.ms")),
 		MaxSize:                s.number("group.max.size"),
+		MaxGroups:              s.number("millstream.groups.max"),
 		OffsetMetadataMaxBytes: s.number("offset.metadata.max.bytes"),
 		OffsetsRetention:       time.Duration(s.number("offsets.retention.minutes")) * time.Minute,
 		Consumer: group.ConsumerSettings{

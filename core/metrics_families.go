@@ -115,6 +115,9 @@ var (
 	famProducers = &metrics.Family{Name: "millstream_producers",
 		Help: "Producers that logs remember, each counted in each log.", Kind: metrics.Gauge,
 		Kafka: "kafka.server:ReplicaManager,ProducerIdCount"}
+	famLimitRefusals = &metrics.Family{Name: "millstream_limit_refusals_total",
+		Help: "Requests that would have made something too many, by the config that says so.",
+		Kind: metrics.Counter, Labels: []string{"limit"}}
 
 	famCleanerRuns = &metrics.Family{Name: "millstream_cleaner_runs_total",
 		Help: "Compactions of a log.", Kind: metrics.Counter}
@@ -214,7 +217,7 @@ func (c *collector) Families() []*metrics.Family {
 		famCleanerDirty, famUncleanable,
 		famTransactions, famOpenTransactions, famOldest, famEnded,
 		famGroups, famCommits, famExpiredOffsets, famShards, famMembers, famEpoch, famTopicLag,
-		famCommitted, famLag, famOmitted, famProducers,
+		famCommitted, famLag, famOmitted, famProducers, famLimitRefusals,
 		famSize, famStart, famEnd, famHighWatermark, famLastStable, famSegments,
 	}
 }

@@ -32,6 +32,8 @@ func (s settings) fraction(name string) float64 {
 func (s settings) dir() storage.DirSettings {
 	return storage.DirSettings{
 		ProducerIDExpiration: s.millis("producer.id.expiration.ms"),
+		PartitionProducers:   s.number("millstream.partition.producer.ids.max"),
+		Producers:            s.number("millstream.producer.ids.max"),
 	}
 }
 
@@ -60,6 +62,16 @@ func (s settings) cleaner() compact.Settings {
 	}
 }
 
+// leastMemoryPart is the least that a part of the memory of requests gets, in bytes.
+const leastMemoryPart = 1 << 20
+
+// set gives v a default.
+func set(v *int64, value int64) {
+	if *v == 0 {
+		*v = value
+	}
+}
+
 // limits fills what the options leave open with the settings that a server reads at its start.
 func (s settings) limits(l server.Limits) server.Limits {
 	if l.RequestBytes == 0 {
@@ -70,6 +82,11 @@ func (s settings) limits(l server.Limits) server.Limits {
 		if l.IdleTimeout = s.millis("connections.max.idle.ms"); l.IdleTimeout < 0 {
 			l.IdleTimeout = math.MaxInt64
 		}
+	}
+	// Three parts, see the text of the setting.
+	if n := s.image.BrokerConfigInt("queued.max.request.bytes", -1); n > 0 {
+		set(&l.MemoryBytes, max(n/3, leastMemoryPart))
+		set(&l.AnswerBytes, max(n/3, leastMemoryPart))
 	}
 	if l.FetchBytes == 0 {
 		l.FetchBytes = s.number("fetch.max.bytes")

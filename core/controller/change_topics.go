@@ -108,7 +108,7 @@ func (c *createPartitions) handle(img *metadata.Image) ([]metadata.Record, any) 
 	for _, t := range c.topics {
 		asked[t.Topic]++
 	}
-	room := int32(maxNewPartitions)
+	room, total := int32(maxNewPartitions), partitionCount(img)
 	for i, t := range c.topics {
 		replies[i].Name = t.Topic
 		if asked[t.Topic] > 1 {
@@ -117,6 +117,13 @@ func (c *createPartitions) handle(img *metadata.Image) ([]metadata.Record, any) 
 			continue
 		}
 		made, refused := planPartitions(img, t, room)
+		if refused == nil {
+			refused = tooMany(img, t.Topic, t.Count, total+int64(len(made)))
+		}
+		if refused != nil {
+			made = nil
+		}
+		total += int64(len(made))
 		replies[i].Error = storeError(refused)
 		room -= int32(len(made))
 		records = append(records, made...)

@@ -105,7 +105,7 @@ func (c *createTopics) handle(img *metadata.Image) ([]metadata.Record, any) {
 	for _, t := range c.topics {
 		asked[t.Name]++
 	}
-	room := int32(maxNewPartitions)
+	room, total := int32(maxNewPartitions), partitionCount(img)
 	delta := metadata.NewDelta(img) // so that a topic sees those before it
 	for i, t := range c.topics {
 		replies[i].Name = t.Name
@@ -115,6 +115,10 @@ func (c *createTopics) handle(img *metadata.Image) ([]metadata.Record, any) {
 			continue
 		}
 		made, refused := planTopic(delta.Peek(), t, c.ids[i], room)
+		if refused == nil {
+			n := made.reply.Partitions
+			refused = tooMany(img, t.Name, n, total+int64(n))
+		}
 		if refused != nil {
 			replies[i].Error = storeError(refused)
 			continue
@@ -126,6 +130,7 @@ func (c *createTopics) handle(img *metadata.Image) ([]metadata.Record, any) {
 		}
 		delta = next
 		room -= made.reply.Partitions
+		total += int64(made.reply.Partitions)
 		replies[i] = made.reply
 		records = append(records, made.records...)
 	}

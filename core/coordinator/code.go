@@ -23,6 +23,7 @@ const (
 	CodeInvalidCommitOffsetSize      ErrorCode = 28
 	CodeUnsupportedVersion           ErrorCode = 35
 	CodeInvalidRequest               ErrorCode = 42
+	CodePolicyViolation              ErrorCode = 44
 	CodeInvalidProducerEpoch         ErrorCode = 47
 	CodeInvalidTxnState              ErrorCode = 48
 	CodeInvalidProducerIDMapping     ErrorCode = 49
@@ -64,6 +65,7 @@ var codeNames = map[ErrorCode]string{
 	CodeInvalidCommitOffsetSize:      "INVALID_COMMIT_OFFSET_SIZE",
 	CodeUnsupportedVersion:           "UNSUPPORTED_VERSION",
 	CodeInvalidRequest:               "INVALID_REQUEST",
+	CodePolicyViolation:              "POLICY_VIOLATION",
 	CodeInvalidProducerEpoch:         "INVALID_PRODUCER_EPOCH",
 	CodeInvalidTxnState:              "INVALID_TXN_STATE",
 	CodeInvalidProducerIDMapping:     "INVALID_PRODUCER_ID_MAPPING",

@@ -35,9 +35,9 @@ func New(opts Options) (*Coordinator, error) {
 	c.settings.Store(&opts.Settings)
 	c.runtime = coordinator.New(coordinator.Options{
 		Log: opts.Log,
-		NewMachine: func(int32) coordinator.Machine {
+		NewMachine: func(shard int32) coordinator.Machine {
 			m := newMachine(&c.opts, c.settings.Load)
-			m.count = &c.count
+			m.count, m.share = &c.count, c.count.groups.Begin(shard)
 			return m
 		},
 		Now:           opts.Now,

@@ -35,6 +35,10 @@ type machine struct {
 	opts *Options
 	// count is the coordinator's.
 	count *Counters
+	// share is how many groups the machine has, as it counts for all of the node.
+	share *coordinator.Share
+	// complained is when the log last said that there are too many groups.
+	complained time.Time
 	// present returns the settings; settings are those that the configs were made of.
 	present  func() *Settings
 	settings *Settings
@@ -96,6 +100,7 @@ func (m *machine) configure() {
 // Handle implements coordinator.Machine.
 func (m *machine) Handle(now time.Time, t coordinator.Ticket, in any) coordinator.Step {
 	m.configure()
+	defer m.recount()
 	switch in := in.(type) {
 	case *ConsumerHeartbeatRequest:
 		return m.withGroup(in.GroupID, func() coordinator.Step {
@@ -145,6 +150,27 @@ func (m *machine) Handle(now time.Time, t coordinator.Ticket, in any) coordinato
 func answer(t coordinator.Ticket, value any) coordinator.Step {
 	return coordinator.Step{Outputs: []coordinator.Output{{Ticket: t, Value: value}}}
 }
+
+// recount says how many groups there are now.
+func (m *machine) recount() { m.share.Set(len(m.groups) + len(m.consumers) + len(m.staged)) }
+
+// tooMany tells that the group does not exist and must not be made.
+func (m *machine) tooMany(now time.Time, groupID string) bool {
+	if !m.share.Full(m.settings.MaxGroups) || m.groups[groupID] != nil ||
+		m.consumers[groupID] != nil {
+		return false
+	}
+	m.count.Refused.Add(1)
+	if now.Sub(m.complained) >= time.Minute {
+		m.complained = now
+		m.opts.Logger.Warn("refused a new group: there are as many as may be", "group", groupID,
+			"limit", groupsMax, "value", m.settings.MaxGroups)
+	}
+	return true
+}
+
+// groupsMax is the config that bounds the groups.
+const groupsMax = "millstream.groups.max"
 
 // withGroup runs fn unless the group's metadata is in flight.
 func (m *machine) withGroup(groupID string, fn func() coordinator.Step) coordinator.Step {
@@ -234,6 +260,11 @@ func (m *machine) joinClassic(now time.Time, t coordinator.Ticket, req *JoinRequ
 			Code: coordinator.CodeUnknownMemberID, Generation: -1, MemberID: req.MemberID,
 		})
 	}
+	if m.tooMany(now, req.GroupID) {
+		return answer(t, JoinResponse{
+			Code: coordinator.CodePolicyViolation, Generation: -1, MemberID: req.MemberID,
+		})
+	}
 	var fx classic.Effects
 	m.entry(req.GroupID).Join(now, t, req, &fx)
 	return m.step(now, req.GroupID, &fx)
@@ -313,6 +344,7 @@ func (m *machine) leave(now time.Time, t coordinator.Ticket, req *LeaveRequest) 
 
 // Replay implements coordinator.Machine.
 func (m *machine) Replay(rec record.Record) error {
+	defer m.recount()
 	clear(m.flying)
 	key, err := offsets.ReadKey(rec.Key)
 	if err != nil {
@@ -426,6 +458,7 @@ func (m *machine) NextDeadline() (time.Time, bool) {
 
 // Tick implements coordinator.Machine.
 func (m *machine) Tick(now time.Time) coordinator.Step {
+	defer m.recount()
 	m.configure()
 	timer, at := m.timers.Next()
 	if c, consumerAt := m.consumerTimers.Next(); c != nil && (timer == nil || consumerAt.Before(at)) {

@@ -105,6 +105,13 @@ func (m *machine) beginConsumer(now time.Time, req *ConsumerHeartbeatRequest, fx
 			Code: coordinator.CodeGroupIDNotFound, Message: message,
 		}
 	}
+	if m.tooMany(now, req.GroupID) {
+		return nil, &ConsumerHeartbeatResponse{
+			Code: coordinator.CodePolicyViolation,
+			Message: fmt.Sprintf("There are as many groups as %s allows, which is %d.", groupsMax,
+				m.settings.MaxGroups),
+		}
+	}
 	if e != nil {
 		fx.Records = append(fx.Records, groupTombstone(now, req.GroupID))
 		if e.State() != classic.Empty {

@@ -77,6 +77,8 @@ func (m *machine) checkCommit(now time.Time, req *CommitRequest) ErrorCode {
 	switch {
 	case e != nil:
 		return e.CheckCommit(now, req.MemberID, req.InstanceID, req.Generation)
+	case req.Generation < 0 && m.tooMany(now, req.GroupID):
+		return coordinator.CodePolicyViolation
 	case req.Generation < 0:
 		return coordinator.CodeNone // the record will make the group
 	default:

@@ -22,7 +22,7 @@ func (m *machine) commitTransaction(now time.Time, t coordinator.Ticket, req *Tx
 	plain := &CommitRequest{
 		GroupID: req.GroupID, Generation: req.Generation, RetentionMS: -1, Offsets: req.Offsets,
 	}
-	if code := m.checkTransaction(req); code != coordinator.CodeNone {
+	if code := m.checkTransaction(now, req); code != coordinator.CodeNone {
 		return answer(t, commitRefused(plain, code))
 	}
 	step := m.commitStep(now, t, plain)
@@ -32,7 +32,7 @@ func (m *machine) commitTransaction(now time.Time, t coordinator.Ticket, req *Tx
 	return step
 }
 
-func (m *machine) checkTransaction(req *TxnCommitRequest) ErrorCode {
+func (m *machine) checkTransaction(now time.Time, req *TxnCommitRequest) ErrorCode {
 	if req.GroupID == "" || len(req.GroupID) > maxName {
 		return coordinator.CodeInvalidGroupID
 	}
@@ -43,6 +43,8 @@ func (m *machine) checkTransaction(req *TxnCommitRequest) ErrorCode {
 	switch {
 	case e != nil:
 		return e.CheckTransactionCommit(req.MemberID, req.InstanceID, req.Generation)
+	case req.Generation < 0 && m.tooMany(now, req.GroupID):
+		return coordinator.CodePolicyViolation
 	case req.Generation < 0:
 		return coordinator.CodeNone // the record will make the group
 	default:
@@ -52,6 +54,7 @@ func (m *machine) checkTransaction(req *TxnCommitRequest) ErrorCode {
 
 // ReplayTransactional implements coordinator.TransactionalMachine.
 func (m *machine) ReplayTransactional(p coordinator.Producer, rec record.Record) error {
+	defer m.recount()
 	clear(m.flying)
 	key, err := offsets.ReadKey(rec.Key)
 	if err != nil {
@@ -74,6 +77,7 @@ func (m *machine) ReplayTransactional(p coordinator.Producer, rec record.Record)
 // transaction and by itself, the one whose record is later in the log counts: it is the one that
 // compaction keeps.
 func (m *machine) ReplayMarker(p coordinator.Producer, commit bool, _ int64) error {
+	defer m.recount()
 	clear(m.flying)
 	decided := m.pending.Take(p.ID)
 	if decided == nil {

@@ -22,6 +22,8 @@ type Settings struct {
 	InitialRebalanceDelay time.Duration
 	// MaxSize is how many members a classic group may have (group.max.size, no limit).
 	MaxSize int
+	// MaxGroups is how many groups all shards of this node may have (millstream.groups.max, no limit).
+	MaxGroups int
 	// OffsetMetadataMaxBytes bounds the text of a commit (offset.metadata.max.bytes, 4096; counted
 	// in UTF-16 units, as Kafka does).
 	OffsetMetadataMaxBytes int

@@ -13,7 +13,14 @@ type Counters struct {
 	// Commits are committed offsets, those of transactions included, Expired are offsets and groups
 	// that were removed since nobody used them.
 	Commits, Expired atomic.Int64
+	// Refused are requests that would have made a group too many.
+	Refused atomic.Int64
+	// groups counts them.
+	groups coordinator.Tally
 }
+
+// Groups is how many groups there are.
+func (c *Counters) Groups() int64 { return c.groups.Total() }
 
 // Counters returns what is counted.
 func (c *Coordinator) Counters() *Counters { return &c.count }

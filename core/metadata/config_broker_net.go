@@ -38,6 +38,9 @@ var networkConfigs = slices.Concat([]*ConfigDef{
 		"Most connections of single addresses, as address:number,...").dynamic()),
 	setting("max.connection.creation.rate", Int, "2147483647",
 		"Most new connections in a second; further ones wait.").atLeast(0).dynamic(),
+	setting("queued.max.request.bytes", Long, "-1", "Memory of requests: a third each for read "+
+		"buffers, large requests, and large answers that are not read; -1 is 805306368, or as "+
+		"much less as GOMEMLIMIT asks for."),
 	setting("quota.window.num", Int, "11", "Samples of a quota.").atLeast(1),
 	setting("quota.window.size.seconds", Int, "1", "Length of a sample.").atLeast(1),
 	setting("controller.quota.window.num", Int, "11",
@@ -52,8 +55,6 @@ var networkConfigs = slices.Concat([]*ConfigDef{
 	setting("num.network.threads", Int, "3", "Kafka's network threads.").atLeast(1).dynamic(),
 	setting("num.io.threads", Int, "8", "Kafka's request threads.").atLeast(1).dynamic(),
 	setting("queued.max.requests", Int, "500", "Requests waiting for a thread.").atLeast(1),
-), inert("the memory of all requests is bounded by itself",
-	setting("queued.max.request.bytes", Long, "-1", "Bytes of requests waiting for a thread."),
 ), inert("the kernel's own sizes grow with the need",
 	setting("socket.receive.buffer.bytes", Int, "102400", "SO_RCVBUF of connections."),
 	setting("socket.send.buffer.bytes", Int, "102400", "SO_SNDBUF of connections."),

@@ -96,34 +96,46 @@ func valuesText(d *metadata.ConfigDef) string {
 	return number(d.Min) + " to " + number(d.Max)
 }
 
+// own is said of settings that Kafka has not.
+const own = "Millstream's own"
+
+// readAtStart is said of keys and certificates.
+const readAtStart = "read at start; files are read again when they change"
+
 // known is why a setting of ours is not as Kafka's.
 var known = map[string]string{
 	"BROKER default.replication.factor": "none means one for each broker, up to 3",
 	"BROKER offsets.topic.replication.factor": "none means one for each broker, up to 3; " +
 		"with 3, one node could serve no group",
 	"BROKER transaction.state.log.replication.factor": "as for offsets",
-	"BROKER listeners":                      "the listener is not opened anew",
-	"BROKER listener.security.protocol.map": "the listener is not opened anew",
-	"BROKER sasl.enabled.mechanisms":        "the listener is not opened anew",
-	"BROKER sasl.jaas.config":               "read at start",
-	"BROKER ssl.client.auth":                "read at start; files are read again when they change",
-	"BROKER ssl.enabled.protocols":          "read at start; files are read again when they change",
-	"BROKER ssl.keystore.key":               "read at start; files are read again when they change",
-	"BROKER ssl.keystore.certificate.chain": "read at start; files are read again when they change",
-	"BROKER ssl.truststore.certificates":    "read at start; files are read again when they change",
-	"BROKER ssl.keystore.location":          "read at start; files are read again when they change",
-	"BROKER ssl.truststore.location":        "read at start; files are read again when they change",
-	"BROKER ssl.keystore.type":              "Java's stores are not read",
-	"BROKER ssl.truststore.type":            "Java's stores are not read",
-	"BROKER node.id":                        "its value is shown",
-	"BROKER process.roles":                  "empty here; Kafka's was set",
-	"TOPIC flush":                           "Millstream's own",
-	"BROKER log.flush":                      "Millstream's own",
-	"BROKER millstream.quota.clients.max":   "Millstream's own",
-	"BROKER slow.request.log.threshold.ms":  "Millstream's own",
-	"BROKER metrics.series.max":             "Millstream's own",
-	"BROKER super.users":                    "Kafka's authorizer has it, but does not list it",
-	"BROKER allow.everyone.if.no.acl.found": "Kafka's authorizer has it, but does not list it",
+	"BROKER listeners":                             "the listener is not opened anew",
+	"BROKER listener.security.protocol.map":        "the listener is not opened anew",
+	"BROKER sasl.enabled.mechanisms":               "the listener is not opened anew",
+	"BROKER sasl.jaas.config":                      "read at start",
+	"BROKER ssl.client.auth":                       readAtStart,
+	"BROKER ssl.enabled.protocols":                 readAtStart,
+	"BROKER ssl.keystore.key":                      readAtStart,
+	"BROKER ssl.keystore.certificate.chain":        readAtStart,
+	"BROKER ssl.truststore.certificates":           readAtStart,
+	"BROKER ssl.keystore.location":                 readAtStart,
+	"BROKER ssl.truststore.location":               readAtStart,
+	"BROKER ssl.keystore.type":                     "Java's stores are not read",
+	"BROKER ssl.truststore.type":                   "Java's stores are not read",
+	"BROKER node.id":                               "its value is shown",
+	"BROKER process.roles":                         "empty here; Kafka's was set",
+	"TOPIC flush":                                  "Millstream's own",
+	"BROKER log.flush":                             "Millstream's own",
+	"BROKER millstream.quota.clients.max":          own,
+	"BROKER millstream.groups.max":                 own,
+	"BROKER millstream.transactional.ids.max":      own,
+	"BROKER millstream.partition.producer.ids.max": own,
+	"BROKER millstream.producer.ids.max":           own,
+	"BROKER millstream.partitions.max":             own,
+	"BROKER millstream.topic.partitions.max":       own,
+	"BROKER slow.request.log.threshold.ms":         "Millstream's own",
+	"BROKER metrics.series.max":                    "Millstream's own",
+	"BROKER super.users":                           "Kafka's authorizer has it, but does not list it",
+	"BROKER allow.everyone.if.no.acl.found":        "Kafka's authorizer has it, but does not list it",
 }
 
 // absent are Kafka's settings that are refused here, by pattern.

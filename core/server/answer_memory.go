@@ -16,12 +16,11 @@ const (
 	maxHeldAnswers = 1 << 20
 	// largeAnswer is the size from which answers count as large, in bytes.
 	largeAnswer = 1 << 20
-	// maxLargeAnswers bounds the large answers that all clients together leave unread, in bytes.
-	maxLargeAnswers = 256 << 20
 )
 
 // errAnswersFull tells that an answer found no room: other clients do not read theirs.
-var errAnswersFull = errors.New("answers that clients do not read take up the memory")
+var errAnswersFull = errors.New("answers that clients do not read take up the memory " +
+	"(queued.max.request.bytes)")
 
 // answerMemory bounds what answers take that are in memory, which those to Fetch are not.
 type answerMemory struct {
@@ -33,9 +32,9 @@ type answerMemory struct {
 	builders chan struct{}
 }
 
-func newAnswerMemory() answerMemory {
+func newAnswerMemory(limit int64) answerMemory {
 	return answerMemory{
-		limit: maxLargeAnswers, builders: make(chan struct{}, 2*runtime.GOMAXPROCS(0)),
+		limit: limit, builders: make(chan struct{}, 2*runtime.GOMAXPROCS(0)),
 	}
 }
 

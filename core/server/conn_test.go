@@ -61,7 +61,7 @@ func startLine(t testing.TB, limits Limits, rows ...handler) *lineServer {
 		readers: newBudget(limits.MemoryBytes), memory: newBudget(limits.MemoryBytes),
 		table: newHandlerTable(append(rows,
 			handler{key: protocol.KeyApiVersions, max: 4, handle: (*Server).apiVersions})),
-		answers: newAnswerMemory(),
+		answers: newAnswerMemory(limits.AnswerBytes),
 	}
 	s.sessions = newFetchSessionCache(0, fetchSessionMemory)
 	s.makeCounts()

@@ -39,6 +39,7 @@ var errorCodes = []struct {
 	{storage.ErrInvalidRecord, kerr.InvalidRecord},
 	{storage.ErrCorrupt, kerr.CorruptMessage},
 	{storage.ErrTooLarge, kerr.MessageTooLarge},
+	{storage.ErrTooManyProducers, kerr.PolicyViolation},
 	{storage.ErrOutOfOrderSequence, kerr.OutOfOrderSequenceNumber},
 	{storage.ErrInvalidProducerEpoch, kerr.InvalidProducerEpoch},
 	// A full disk or a failed one: retriable, another broker may lead soon.

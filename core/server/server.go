@@ -25,9 +25,12 @@ type Limits struct {
 	// FirstRequestBytes bounds a connection's requests, but for Produce, until one was understood.
 	// Default 64 KiB.
 	FirstRequestBytes int
-	// MemoryBytes bounds the large requests in flight of all connections. Default 256 MiB, but at
-	// most a quarter of the process's memory limit (GOMEMLIMIT).
+	// MemoryBytes bounds the large requests in flight of all connections, and as much again their
+	// read buffers. Default 256 MiB, but at most a quarter of the process's memory limit
+	// (GOMEMLIMIT).
 	MemoryBytes int64
+	// AnswerBytes bounds the large answers that are not written yet. Default as MemoryBytes.
+	AnswerBytes int64
 	// Connections bounds the connections, Kafka's max.connections. Default 16384.
 	Connections int
 	// IdleTimeout closes a connection without requests, Kafka's connections.max.idle.ms.
@@ -53,7 +56,9 @@ func (l *Limits) withDefaults() {
 	set(&l.RequestBytes, 100<<20)
 	set(&l.ControlRequestBytes, 8<<20)
 	set(&l.FirstRequestBytes, 64<<10)
-	set(&l.MemoryBytes, min(256<<20, max(debug.SetMemoryLimit(-1)/4, leastMemory)))
+	part := min(256<<20, max(debug.SetMemoryLimit(-1)/4, leastMemory))
+	set(&l.MemoryBytes, part)
+	set(&l.AnswerBytes, part)
 	set(&l.Connections, 16384)
 	set(&l.IdleTimeout, 10*time.Minute)
 	set(&l.StepTimeout, 30*time.Second)
@@ -148,7 +153,7 @@ func New(opts Options) (*Server, error) {
 	s := &Server{
 		opts: opts, log: opts.Logger, nodeID: opts.NodeID,
 		readers: newBudget(opts.Limits.MemoryBytes), memory: newBudget(opts.Limits.MemoryBytes),
-		table: newHandlerTable(handlers), answers: newAnswerMemory(),
+		table: newHandlerTable(handlers), answers: newAnswerMemory(opts.Limits.AnswerBytes),
 	}
 	s.sessions = newFetchSessionCache(opts.Limits.FetchSessions, fetchSessionMemory)
 	s.makeCounts()

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -134,6 +135,9 @@ func TestKIP219_ThrottledFetchIsEmpty(t *testing.T) {
 	wait := time.Duration(resp.ThrottleMillis) * time.Millisecond
 	require.Less(t, wait, time.Second)
 	require.GreaterOrEqual(t, versionsAfter(w).Sub(began), wait)
+	// What was not sent does not count: 40 kB in 1.6 s are within 25 kB/s, 60 kB would not be.
+	resp = ask[*kmsg.FetchResponse](w, fetch)
+	require.Zero(t, resp.ThrottleMillis)
 	require.Eventually(t, func() bool { // the windows of the first answer go by
 		resp := ask[*kmsg.FetchResponse](w, fetch)
 		return len(resp.Topics) == 1 && len(resp.Topics[0].Partitions[0].RecordBatches) == got
@@ -211,6 +215,12 @@ func TestKIP599_ChangesOfTopicsAreBounded(t *testing.T) {
 		req.Version = version
 		return ask[*kmsg.CreateTopicsResponse](w, req)
 	}
+	refused := newTopicRequest("a", 3, 5)
+	refused.Version = 7
+	for range 2 { // what is not made is not counted
+		resp := ask[*kmsg.CreateTopicsResponse](w, refused)
+		require.EqualValues(t, 38, resp.Topics[0].ErrorCode)
+	}
 	resp := create(7, "a", 3)
 	require.Zero(t, resp.Topics[0].ErrorCode, "the last tokens may be overdrawn")
 	require.Zero(t, resp.ThrottleMillis)
@@ -280,6 +290,36 @@ func TestMutedConnectionsEndWithTheBroker(t *testing.T) {
 	began := time.Now()
 	c.Stop()
 	require.Less(t, time.Since(began), 5*time.Second)
+}
+
+// TestMutedReaderStopsBehindItsBuffer: of a hundred requests that were sent at once, those are
+// handled that the read buffer of 64 KiB had, and one more that was begun.
+func TestMutedReaderStopsBehindItsBuffer(t *testing.T) {
+	c, admin := quotaCluster(t)
+	newTopic(t, c, "t", 1, nil)
+	setQuota(admin, "client-id=wire", "producer_byte_rate", 1)
+	w := dial(t, c)
+	versionsAfter(w)
+	req := produceRequest(9, "t", [16]byte{}, 0, recordOf(t, 4000))
+	req.Acks = 1
+	var all []byte
+	format := kmsg.NewRequestFormatter(kmsg.FormatterClientID("wire"))
+	for i := range int32(100) {
+		all = append(all, format.AppendRequest(nil, req, i)...)
+	}
+	_, err := w.c.Write(all)
+	require.NoError(t, err)
+	require.NoError(t, w.c.SetReadDeadline(time.Now().Add(late)))
+	answers, err := io.ReadAll(w.c)
+	var timeout net.Error
+	require.ErrorAs(t, err, &timeout)
+	size := len(answers)
+	require.Positive(t, size)
+	one := int(binary.BigEndian.Uint32(answers)) + 4
+	require.LessOrEqual(t, size/one, 64<<10/4000+2)
+	require.Equal(t, 1.0, scrape(t, c)["millstream_connections_muted{}"])
+	got := scrape(t, c)
+	require.Zero(t, got["millstream_request_memory_bytes{kind=read buffers}"], "it holds none")
 }
 
 // TestQuotaWindowsAreConfigs: the first second counts as the windows before it.

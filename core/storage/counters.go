@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +20,10 @@ type Counters struct {
 	CheckpointErrors atomic.Int64
 	// Recovered are the logs that were read again after an unclean end.
 	Recovered atomic.Int64
+	// ProducersRefused are batches of a producer too many.
+	ProducersRefused atomic.Int64
+	// producers are those that all logs remember.
+	producers atomic.Int64
 	// openNanos is how long OpenDir took.
 	openNanos atomic.Int64
 }
@@ -55,5 +60,37 @@ func (l *Log) Segments() int { return len(*l.segments.Load()) }
 // ProducerCount returns how many producers the log remembers, without waiting for an append.
 func (l *Log) ProducerCount() int { return int(l.producerCount.Load()) }
 
-// countProducersLocked publishes the number of producers.
-func (l *Log) countProducersLocked() { l.producerCount.Store(int64(len(l.mu.producers))) }
+// countProducersLocked publishes the number of producers, none of a log that is closed.
+func (l *Log) countProducersLocked() {
+	n := int64(len(l.mu.producers))
+	if l.closed.Load() {
+		n = 0
+	}
+	if old := l.producerCount.Swap(n); old != n {
+		l.owner.counters().producers.Add(n - old)
+	}
+}
+
+// limits implements logOwner.
+func (d *Dir) limits() *DirSettings { return d.settings.Load() }
+
+// roomForProducerLocked refuses a producer that the log does not remember yet, if there are as many
+// as may be.
+func (l *Log) roomForProducerLocked() error {
+	limits, all := l.owner.limits(), l.owner.counters()
+	err := error(nil)
+	switch {
+	case limits.PartitionProducers > 0 && len(l.mu.producers) >= limits.PartitionProducers:
+		err = fmt.Errorf("%w: %s remembers %d producer ids, and "+
+			"millstream.partition.producer.ids.max=%d", ErrTooManyProducers, l.tp,
+			len(l.mu.producers), limits.PartitionProducers)
+	case limits.Producers > 0 && all.producers.Load() >= int64(limits.Producers):
+		err = fmt.Errorf("%w: all partitions remember %d producer ids, and "+
+			"millstream.producer.ids.max=%d", ErrTooManyProducers, all.producers.Load(),
+			limits.Producers)
+	default:
+		return nil
+	}
+	all.ProducersRefused.Add(1)
+	return err
+}

@@ -90,6 +90,9 @@ func (o DirOptions) validate() error {
 // DirSettings can change while the directory is open. Zero fields take their defaults.
 type DirSettings struct {
 	ProducerIDExpiration time.Duration // producer.id.expiration.ms, default 24 h
+	// PartitionProducers and Producers bound the producer ids that a partition and all of them
+	// remember (millstream.partition.producer.ids.max, millstream.producer.ids.max); 0 does not.
+	PartitionProducers, Producers int
 }
 
 // Configure changes the settings for what comes next.
@@ -331,6 +334,7 @@ func (l *Log) close() error {
 		err = l.closeCleanLocked()
 	}
 	l.closed.Store(true)
+	l.countProducersLocked()
 	for _, s := range *l.segments.Load() {
 		s.release()
 	}

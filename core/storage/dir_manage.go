@@ -215,6 +215,7 @@ func (l *Log) moveAway(path string) error {
 		return l.diskError(err)
 	}
 	l.closed.Store(true)
+	l.countProducersLocked()
 	l.path.Store(&path)
 	l.releaseSegments()
 	return nil

@@ -27,6 +27,8 @@ var (
 	// ErrTransactionCoordinatorFenced says that a marker comes from a coordinator whose place
 	// another one has taken.
 	ErrTransactionCoordinatorFenced = errors.New("transaction coordinator fenced")
+	// ErrTooManyProducers says that a producer is new, and as many are remembered as may be.
+	ErrTooManyProducers = errors.New("too many producers")
 	// ErrStaleEpoch says that a newer leader epoch has been assigned to the log.
 	ErrStaleEpoch = errors.New("stale leader epoch")
 	// ErrOffsetOrder says that a replicated batch lies before the end of the log.

@@ -89,6 +89,8 @@ type logOwner interface {
 	failure() error
 	// fail fails the directory for good.
 	fail(err error)
+	// limits are the directory's settings.
+	limits() *DirSettings
 	// counters are the directory's.
 	counters() *Counters
 	// requestSync queues the log for the flusher.

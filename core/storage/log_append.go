@@ -196,8 +196,12 @@ func (l *Log) checkProducerLocked(b record.Batch, o AppendOptions, c *Config,
 ) (mark batchMark, dup bool, err error) {
 	switch o.Origin {
 	case FromClient:
-		return l.mu.producers.check(b, clientBatch{guards: &l.mu.guards, guard: o.Guard,
+		mark, dup, err = l.mu.producers.check(b, clientBatch{guards: &l.mu.guards, guard: o.Guard,
 			unverified: c.SkipVerification, newEpochs: o.TransactionVersion >= 2})
+		if _, known := l.mu.producers[b.ProducerID()]; err == nil && !known {
+			err = l.roomForProducerLocked()
+		}
+		return mark, dup, err
 	case FromTxnCoordinator:
 		m, _, err := readMarker(b)
 		if err == nil {

@@ -63,7 +63,7 @@ func (c *Coordinator) newMachine(shard int32) coordinator.Machine {
 		t.cancel()
 	}
 	m := newMachine(&c.opts, func(job markerJob) { c.markers.send(t, job) })
-	m.count = &c.count
+	m.count, m.share = &c.count, c.count.ids.Begin(shard)
 	return m
 }
 

@@ -52,7 +52,11 @@ type machine struct {
 	opts *Options
 	// count is the coordinator's.
 	count *Counters
-	txns  map[string]*transaction
+	// share is how many ids the machine has, as it counts for all of the node.
+	share *coordinator.Share
+	// complained is when the log last said that there are too many.
+	complained time.Time
+	txns       map[string]*transaction
 	// flying has the ids with a record that is not durable yet.
 	flying map[string]flight
 	// sendMarkers starts to bring a decided transaction's markers to its partitions.
@@ -77,8 +81,12 @@ func newMachine(opts *Options, sendMarkers func(markerJob)) *machine {
 	}
 }
 
+// recount says how many transactional ids there are now.
+func (m *machine) recount() { m.share.Set(len(m.txns)) }
+
 // Handle implements coordinator.Machine.
 func (m *machine) Handle(now time.Time, t coordinator.Ticket, in any) coordinator.Step {
+	defer m.recount()
 	switch in := in.(type) {
 	case *InitRequest:
 		return m.withID(in.TransactionalID, func() coordinator.Step { return m.init(now, t, in) })
@@ -153,6 +161,7 @@ func appendFailed(code ErrorCode) ErrorCode {
 
 // Replay implements coordinator.Machine.
 func (m *machine) Replay(rec record.Record) error {
+	defer m.recount()
 	id, err := ReadKey(rec.Key)
 	if err != nil {
 		return err

@@ -14,6 +14,10 @@ func (m *machine) init(now time.Time, t coordinator.Ticket, in *InitRequest) coo
 		return []coordinator.Output{{Ticket: t, Value: resp}}
 	}
 	tx := m.txns[in.TransactionalID]
+	if tx == nil && m.share.Full(m.opts.MaxIDs) {
+		m.complain(now)
+		return coordinator.Step{Outputs: refuse(coordinator.CodePolicyViolation)}
+	}
 	if tx == nil && in.newProducerID == NoProducerID {
 		return answer(t, needProducerID{})
 	}
@@ -43,6 +47,16 @@ func (m *machine) init(now time.Time, t coordinator.Ticket, in *InitRequest) coo
 	outs := []coordinator.Output{{Ticket: t, Value: resp}}
 	tr := transition{id: in.TransactionalID, records: []Metadata{next}, lastEpoch: last}
 	return m.write(now, tr, outs, refuse)
+}
+
+// complain counts a refused id, and says so now and then.
+func (m *machine) complain(now time.Time) {
+	m.count.Refused.Add(1)
+	if now.Sub(m.complained) >= time.Minute {
+		m.complained = now
+		m.opts.Logger.Warn("refused a new transactional id: there are as many as may be",
+			"limit", "millstream.transactional.ids.max", "value", m.opts.MaxIDs)
+	}
 }
 
 // checkInit checks what does not depend on the state, nor on who leads.

@@ -23,6 +23,7 @@ func (m *machine) NextDeadline() (time.Time, bool) {
 
 // Tick implements coordinator.Machine.
 func (m *machine) Tick(now time.Time) coordinator.Step {
+	defer m.recount()
 	switch {
 	case len(m.waiting) > 0 && !m.firstDeadline.After(now):
 		return m.unpark(now)

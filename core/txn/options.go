@@ -33,6 +33,9 @@ type Options struct {
 	// Partitions is how many partitions the topic has (transaction.state.log.num.partitions, 50),
 	// until UpdateLeadership says otherwise.
 	Partitions int32
+	// MaxIDs is how many transactional ids all shards of this node may have
+	// (millstream.transactional.ids.max, no limit).
+	MaxIDs int
 	// MaxTimeout is the longest that a client may let its transactions run
 	// (transaction.max.timeout.ms, 15 min).
 	MaxTimeout time.Duration

@@ -11,7 +11,14 @@ import (
 type Counters struct {
 	// Committed and Aborted are transactions whose markers are all written.
 	Committed, Aborted atomic.Int64
+	// Refused are requests that would have made a transactional id too many.
+	Refused atomic.Int64
+	// ids counts them.
+	ids coordinator.Tally
 }
+
+// IDs is how many transactional ids there are.
+func (c *Counters) IDs() int64 { return c.ids.Total() }
 
 // Counters returns what is counted.
 func (c *Coordinator) Counters() *Counters { return &c.count }
