@@ -45,6 +45,14 @@ type Record struct {
 	Raw *record.Record
 	// From says where Raw was read; nil when Raw is.
 	From *Input
+	// Old is the record that this one takes the place of, when a table gives its changes: the row
+	// of the key as it was, with the value and headers it had. nil when the key had no row, and
+	// for records of streams. Only the step that reads the table directly may rely on it: steps
+	// in between change the new record alone. It is read only.
+	Old *Record
+	// Input says which input of a step with several the record came by, counted in the order in
+	// which the inputs were named. Set by the task.
+	Input int32
 	// Dirty tells that Doc is newer than Value, so a sink has to encode Doc.
 	Dirty bool
 	// Shared tells that other records refer to the same Doc: change a copy.

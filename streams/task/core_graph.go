@@ -213,7 +213,8 @@ func (n *nodeState) input() (in *operator.Batch, own bool) {
 	return &n.scratch, true
 }
 
-// merge copies all inputs into scratch in the order of events; ties keep the order of inputs.
+// merge copies all inputs into scratch in the order of events; ties keep the order of inputs. Each
+// record is marked with the input it came by.
 func (n *nodeState) merge() {
 	heads := make([][]operator.Record, len(n.inputs))
 	for i := range n.inputs {
@@ -233,6 +234,7 @@ func (n *nodeState) merge() {
 			return
 		}
 		n.scratch.Append(&heads[best][0])
+		n.scratch.Records[len(n.scratch.Records)-1].Input = int32(best)
 		heads[best] = heads[best][1:]
 	}
 }

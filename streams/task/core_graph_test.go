@@ -1,6 +1,7 @@
 package task
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -46,4 +47,22 @@ func TestCoreFanOut(t *testing.T) {
 	require.Zero(t, c.stats("none").Out.Load())
 	require.EqualValues(t, 4, c.stats("both").In.Load())
 	require.EqualValues(t, 4, c.stats("out").Out.Load())
+}
+
+// A step that reads several inputs is told which one each record came by, also when one source is
+// read twice: then both copies follow each other, in the order of the inputs.
+func TestMergeTellsTheInput(t *testing.T) {
+	b := topology.NewBuilder(topology.Options{App: "t"})
+	b.Source("a", "a", topology.SourceOptions{})
+	b.Filter("even", "a", func(r *operator.Record) (bool, error) { return r.Timestamp%2 == 0, nil })
+	b.Process("tell", []string{"even", "a", "a"}, topology.ProcessOptions{
+		New: operator.Map(func(r *operator.Record) error {
+			r.SetValue(fmt.Appendf(nil, "%s by %d", r.Value, r.Input))
+			return nil
+		})})
+	b.Sink("out", "tell", "out", topology.SinkOptions{})
+	c := newCoreTest(t, b, 0)
+	c.add("a", "k", "x", 1)
+	c.add("a", "k", "y", 2)
+	require.Equal(t, []string{"x by 1", "x by 2", "y by 0", "y by 1", "y by 2"}, c.run())
 }
