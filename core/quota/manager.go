@@ -140,26 +140,33 @@ func (all *meters) count(wait int64) time.Duration {
 func (all *meters) record(k key, bound, value float64, now int64, check bool) (wait int64) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if all.mu.rates == nil {
-		all.mu.rates = make(map[key]*rate)
-	}
-	r := all.mu.rates[k]
-	if r == nil {
-		all.sweepLocked(now)
-		if len(all.mu.rates) >= all.most {
-			k = key{shared: true}
-			r = all.mu.rates[k]
-		}
-		if r == nil {
-			r = new(rate)
-			all.mu.rates[k] = r
-		}
-	}
+	r := meterLocked(all, &all.mu.rates, k, now)
 	r.record(all.windows, value, now)
 	if !check {
 		return 0
 	}
 	return r.wait(all.windows, bound, now)
+}
+
+// meterLocked returns what counts for k in of, which is one of the maps of all. Clients beyond the
+// most that are told apart share one.
+func meterLocked[M any](all *meters, of *map[key]*M, k key, now int64) *M {
+	if m := (*of)[k]; m != nil {
+		return m
+	}
+	all.sweepLocked(now)
+	if len(*of) >= all.most {
+		k = key{shared: true}
+	}
+	if *of == nil {
+		*of = make(map[key]*M)
+	}
+	m := (*of)[k]
+	if m == nil {
+		m = new(M)
+		(*of)[k] = m
+	}
+	return m
 }
 
 // sweepLocked drops what is idle, now and then.
@@ -209,21 +216,7 @@ func (m *Manager) Mutate(
 	all, now := &m.of[Mutation], m.now()
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if all.mu.buckets == nil {
-		all.mu.buckets = make(map[key]*bucket)
-	}
-	b := all.mu.buckets[k]
-	if b == nil {
-		all.sweepLocked(now)
-		if len(all.mu.buckets) >= all.most {
-			k = key{shared: true}
-			b = all.mu.buckets[k]
-		}
-		if b == nil {
-			b = &bucket{last: now}
-			all.mu.buckets[k] = b
-		}
-	}
+	b := meterLocked(all, &all.mu.buckets, k, now)
 	allowed, millis := b.take(all.windows, bound, float64(n), now, strict && n > 0)
 	if n <= 0 {
 		return allowed, 0
