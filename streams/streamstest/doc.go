@@ -4,6 +4,7 @@
 // # Path
 //
 //	New(builder) -> Driver.Feed -> Driver.Run -> task cores, in-memory topics -> Driver.Output
+//	NewWorkers(builder, n) -> the same by real workers with state files over client.Memory
 //
 // # Invariants
 //
@@ -14,5 +15,5 @@
 //
 // # Goroutines
 //
-// None.
+// Driver: none. Workers: those of the workers, ended by Stop.
 package streamstest

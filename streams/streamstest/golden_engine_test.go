@@ -156,16 +156,31 @@ func (b *bare) process(t *testing.T, recs ...operator.Record) []string {
 	return append(got, b.said...)
 }
 
-// whole runs a topology through the driver.
-type whole struct {
-	d     *streamstest.Driver
-	join  bool
-	crash bool
-	seen  map[string]int
+// runner is a topology on its way: the driver, or workers.
+type runner interface {
+	feed(t *testing.T, topic string, r record.Record)
+	end()
+	// settle lets everything be processed and, where the way to run says so, crash or move.
+	settle(t *testing.T)
+	output(topic string) []streamstest.Record
 }
 
-func newWhole(t *testing.T, data *datadriven.TestData, crash bool) engine {
-	s := parseSetup(t, data)
+// whole runs a topology and shows what comes out.
+type whole struct {
+	r    runner
+	seen map[string]int
+}
+
+// newWhole makes an engine of a way to run topologies.
+func newWhole(start func(*testing.T, *topology.Builder) runner,
+) func(*testing.T, *datadriven.TestData) engine {
+	return func(t *testing.T, data *datadriven.TestData) engine {
+		return &whole{r: start(t, topologyOf(parseSetup(t, data))), seen: map[string]int{}}
+	}
+}
+
+// topologyOf returns the topology of a case: step reads the sources in0, in1 … and the table.
+func topologyOf(s setup) *topology.Builder {
 	b := topology.NewBuilder(topology.Options{App: "golden", CloseAtEnd: s.closes,
 		OnError: operator.ErrorPolicy{DeadLetterTopic: "dlq"}})
 	var sources []string
@@ -190,26 +205,21 @@ func newWhole(t *testing.T, data *datadriven.TestData, crash bool) engine {
 			Late: s.aggregate.Late})
 	}
 	b.Sink("out", "step", "out", topology.SinkOptions{})
-	d, err := streamstest.New(b, streamstest.Options{})
-	require.NoError(t, err)
-	return &whole{d: d, join: s.join != nil, crash: crash, seen: map[string]int{}}
+	return b
 }
 
 func (w *whole) feed(t *testing.T, line string) []string {
 	if line == "end" {
-		w.d.EndOfInput()
+		w.r.end()
 	} else {
 		side, partition, raw := parseLine(t, line)
 		topic := fmt.Sprintf("in%d", partition)
 		if side == "R" {
 			topic = "table"
 		}
-		w.d.Feed(topic, 0, raw)
+		w.r.feed(t, topic, raw)
 	}
-	require.NoError(t, w.d.Run())
-	if w.crash {
-		require.NoError(t, w.d.Crash())
-	}
+	w.r.settle(t)
 	got := w.next("out", func(r streamstest.Record) string { return string(r.Value) })
 	got = append(got, w.next("late", func(r streamstest.Record) string {
 		window, _ := r.Header(operator.HeaderLateWindow)
@@ -225,7 +235,7 @@ func (w *whole) feed(t *testing.T, line string) []string {
 // next returns what is new in a topic.
 func (w *whole) next(topic string, show func(streamstest.Record) string) []string {
 	var got []string
-	list := w.d.Output(topic)
+	list := w.r.output(topic)
 	for _, r := range list[w.seen[topic]:] {
 		got = append(got, show(r))
 	}
@@ -235,46 +245,45 @@ func (w *whole) next(topic string, show func(streamstest.Record) string) []strin
 
 // order runs "sNpM: ts ts …" lines through a merge of sources and shows ts@sNpM.
 type order struct {
-	t    *testing.T
-	d    *streamstest.Driver
+	r    runner
 	seen int
 }
 
-func newOrder(t *testing.T, data *datadriven.TestData) engine {
-	sources, partitions := 1, 1
-	data.ScanArgs(t, "sources", &sources)
-	data.ScanArgs(t, "partitions", &partitions)
-	b := topology.NewBuilder(topology.Options{App: "golden"})
-	var ids []string
-	for s := range sources {
-		for p := range partitions {
-			id := fmt.Sprintf("s%dp%d", s, p)
-			b.Source(id, id, topology.SourceOptions{})
-			ids = append(ids, id)
+func newOrder(start func(*testing.T, *topology.Builder) runner,
+) func(*testing.T, *datadriven.TestData) engine {
+	return func(t *testing.T, data *datadriven.TestData) engine {
+		sources, partitions := 1, 1
+		data.ScanArgs(t, "sources", &sources)
+		data.ScanArgs(t, "partitions", &partitions)
+		b := topology.NewBuilder(topology.Options{App: "golden"})
+		var ids []string
+		for s := range sources {
+			for p := range partitions {
+				id := fmt.Sprintf("s%dp%d", s, p)
+				b.Source(id, id, topology.SourceOptions{})
+				ids = append(ids, id)
+			}
 		}
+		b.Merge("all", ids...)
+		b.Sink("out", "all", "out", topology.SinkOptions{})
+		return &order{r: start(t, b)}
 	}
-	b.Merge("all", ids...)
-	b.Sink("out", "all", "out", topology.SinkOptions{})
-	d, err := streamstest.New(b, streamstest.Options{})
-	require.NoError(t, err)
-	return &order{t: t, d: d}
 }
 
 func (o *order) feed(t *testing.T, line string) []string {
 	if line == "end" {
-		o.d.EndOfInput()
+		o.r.end()
 	} else {
 		topic, list, _ := strings.Cut(line, ": ")
 		for _, ts := range strings.Fields(list) {
 			n, err := strconv.ParseInt(ts, 10, 64)
 			require.NoError(t, err)
-			o.d.Feed(topic, 0, record.Record{Timestamp: n, Value: []byte(ts + "@" + topic)})
+			o.r.feed(t, topic, record.Record{Timestamp: n, Value: []byte(ts + "@" + topic)})
 		}
 	}
-	require.NoError(t, o.d.Run())
-	require.NoError(t, o.d.Crash())
+	o.r.settle(t)
 	var got []string
-	list := o.d.Output("out")
+	list := o.r.output("out")
 	for _, r := range list[o.seen:] {
 		got = append(got, string(r.Value))
 	}

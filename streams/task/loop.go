@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/millstream-io/millstream/core/record"
@@ -68,6 +69,8 @@ type loop struct {
 	rows       []record.Record
 	slab       slab
 	status     taskStatus
+	// killed: the process of this task is taken for dead (Worker.Kill).
+	killed atomic.Bool
 }
 
 func newLoop(opts Options, sub *topology.Sub, partition int32) *loop {
@@ -105,6 +108,8 @@ func (t *loop) run(ctx context.Context) error {
 	for {
 		busy, err := t.turn(ctx)
 		switch {
+		case t.killed.Load():
+			return nil
 		case t.broken:
 			return err // also when ctx has ended meanwhile, because another task failed first
 		case ctx.Err() != nil:
@@ -117,7 +122,7 @@ func (t *loop) run(ctx context.Context) error {
 		due := time.Until(t.lastCommit.Add(t.opts.CommitInterval))
 		if t.dirty && (due <= 0 || t.full()) {
 			if err := t.commit(ctx, false); err != nil {
-				if ctx.Err() != nil {
+				if ctx.Err() != nil && !t.killed.Load() {
 					return t.drain(ctx)
 				}
 				return err

@@ -328,7 +328,7 @@ func (t *loop) close(failed error) error {
 	if t.db == nil {
 		return nil
 	}
-	if failed != nil && t.opts.killOnError {
+	if failed != nil && t.opts.killOnError || t.killed.Load() {
 		return t.db.Kill()
 	}
 	err := t.db.Close()

@@ -13,7 +13,7 @@ import (
 
 // Options configure a Worker. Topology and Cluster are required.
 type Options struct {
-	// Topology to run; all of its tasks run in this worker.
+	// Topology to run.
 	Topology *topology.Topology
 	// Cluster is the log. The caller closes it after Run.
 	Cluster client.Cluster
@@ -32,6 +32,8 @@ type Options struct {
 	From map[client.TopicPartition]int64
 	// Until bounds stream inputs: nothing at or after the offset is read.
 	Until map[client.TopicPartition]int64
+	// Owns tells which tasks this worker runs, when others run the rest; nil is all of them.
+	Owns func(sub string, partition int32) bool
 	// Bounded ends every stream input that is not in Until or Filling at the end its log has when
 	// Run starts.
 	Bounded bool

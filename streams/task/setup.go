@@ -28,7 +28,7 @@ func (s *setup) of(t *loop) start {
 	return start{
 		changelogID: s.topics[t.changelog.Topic].ID,
 		partitions:  func(topic string) int32 { return s.topics[topic].Partitions },
-		outputs:     outputTopics(t.sub),
+		outputs:     OutputTopics(t.sub),
 		group:       s.group,
 		ends:        s.ends,
 	}
@@ -43,7 +43,7 @@ func (w *Worker) prepare(ctx context.Context) (*setup, error) {
 	}
 	want := map[string]int32{} // topic -> partitions, 0 any
 	for _, sub := range w.opts.Topology.Subs {
-		for _, topic := range outputTopics(sub) {
+		for _, topic := range OutputTopics(sub) {
 			want[topic] = 0
 		}
 		for i := range sub.Sources {
@@ -118,8 +118,8 @@ func internalTopics(o Options) []client.TopicSpec {
 	return list
 }
 
-// outputTopics lists the topics a task of sub may write.
-func outputTopics(sub *topology.Sub) []string {
+// OutputTopics lists the topics a task of sub may write.
+func OutputTopics(sub *topology.Sub) []string {
 	topics := map[string]bool{}
 	policy := func(p operator.ErrorPolicy) {
 		if p.DeadLetterTopic != "" {

@@ -24,6 +24,9 @@ type Worker struct {
 		sync.Mutex
 		started bool
 		err     error
+		// stop ends Run; killed says that it must do so without a last commit.
+		stop   context.CancelFunc
+		killed bool
 		// ends are the bounds sources reported.
 		ends map[client.TopicPartition]int64
 		// offsets are committed positions not shown in the group yet.
@@ -46,6 +49,9 @@ func NewWorker(opts Options) (*Worker, error) {
 	w.mu.written = map[client.TopicPartition]map[string]int64{}
 	for _, sub := range opts.Topology.Subs {
 		for p := range sub.Partitions {
+			if opts.Owns != nil && !opts.Owns(sub.Name, p) {
+				continue
+			}
 			t := newLoop(opts, sub, p)
 			t.committed = w.committed
 			t.status.mu.streamTime = operator.NoTime
@@ -105,7 +111,29 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
+// Kill ends Run as the death of the process would: what is not committed is lost, state files are
+// left as they are. It is for tests.
+func (w *Worker) Kill() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.killed = true
+	for _, t := range w.loops {
+		t.killed.Store(true)
+	}
+	if w.mu.stop != nil {
+		w.mu.stop()
+	}
+}
+
 func (w *Worker) run(ctx context.Context) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w.mu.Lock()
+	w.mu.stop = cancel
+	if w.mu.killed {
+		cancel()
+	}
+	w.mu.Unlock()
 	s, err := w.prepare(ctx)
 	if err != nil {
 		return err

@@ -60,8 +60,9 @@ var law = map[string][]string{
 		"streams/aggregate"},
 	"streams/task": {"core/vfs", "streams/client", "streams/operator", "streams/eventtime",
 		"streams/state", "streams/topology", "streams/internal/fields"},
-	"streams":             {"core/vfs", "streams/"},
-	"streams/streamstest": {"streams/operator", "streams/state", "streams/task", "streams/topology"},
+	"streams": {"core/vfs", "streams/"},
+	"streams/streamstest": {"streams/client", "streams/operator", "streams/state", "streams/task",
+		"streams/topology"},
 
 	"plugins/pluginpb":   {},
 	"plugins/sdk":        {"plugins/pluginpb"},
