@@ -35,7 +35,7 @@ type LateReport struct {
 
 // String returns the report as one line, with times in RFC 3339.
 func (l LateReport) String() string {
-	span := func(w Window) string { return "[" + showTime(w.Start) + ", " + showTime(w.End) + ")" }
+	span := func(w Window) string { return w.text(showTime, ", ") }
 	closed := "window " + span(l.First)
 	if l.First != l.Last {
 		closed = "windows " + span(l.First) + " to " + span(l.Last)

@@ -70,13 +70,10 @@ func (l *LateReport) Record(rec *Record) record.Record {
 
 // windows returns the closed windows as text.
 func (l *LateReport) windows() string {
-	text := func(w Window) string {
-		return "[" + strconv.FormatInt(w.Start, 10) + "," + strconv.FormatInt(w.End, 10) + ")"
-	}
 	if l.First == l.Last {
-		return text(l.First)
+		return l.First.String()
 	}
-	return text(l.First) + ".." + text(l.Last)
+	return l.First.String() + ".." + l.Last.String()
 }
 
 func appendText(h []record.Header, key, value string) []record.Header {

@@ -3,6 +3,7 @@ package operator
 import (
 	"math"
 	"sort"
+	"strconv"
 
 	"github.com/millstream-io/millstream/core/record"
 )
@@ -15,8 +16,28 @@ const (
 	EndOfTime int64 = math.MaxInt64
 )
 
-// Window is the half-open span [Start, End) in ms since 1970-01-01 UTC. Start == End means none.
-type Window struct{ Start, End int64 }
+// Window is a span of event time in ms since 1970-01-01 UTC: [Start, End), or [Start, End] when it
+// is Inclusive, as sessions, sliding and count windows are. The zero value means none.
+type Window struct {
+	Start, End int64
+	Inclusive  bool
+}
+
+// IsZero reports whether there is no window.
+func (w Window) IsZero() bool { return w.Start == w.End && !w.Inclusive }
+
+// String returns the window as "[start,end)" or "[start,end]", in ms.
+func (w Window) String() string { return w.text(func(ms int64) string { return itoa(ms) }, ",") }
+
+func (w Window) text(at func(int64) string, comma string) string {
+	end := ")"
+	if w.Inclusive {
+		end = "]"
+	}
+	return "[" + at(w.Start) + comma + at(w.End) + end
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 // Input says which topic partition records came from. One value is shared by all of its records.
 type Input struct {
@@ -84,7 +105,10 @@ func (r *Record) Offset() int64 {
 }
 
 // Windowed reports whether the record carries a window.
-func (r *Record) Windowed() bool { return r.Window.Start != r.Window.End }
+func (r *Record) Windowed() bool { return !r.Window.IsZero() }
+
+// TakesBack reports whether the record only says that a row or a result is gone.
+func (r *Record) TakesBack() bool { return r.Old != nil && r.IsNull() }
 
 // IsNull reports whether the record has no value: neither bytes nor a decoded one.
 func (r *Record) IsNull() bool { return r.Value == nil && r.Doc == nil }

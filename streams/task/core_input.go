@@ -1,7 +1,6 @@
 package task
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/millstream-io/millstream/core/record"
@@ -218,9 +217,8 @@ func (in *coreInput) record(rec *operator.Record, r *record.Record) {
 	}
 	rec.Headers = operator.VisibleHeaders(r.Headers)
 	if in.source != nil && in.source.Repartition() {
-		if w, ok := r.Header(operator.HeaderWindow); ok && len(w) == 16 {
-			rec.Window.Start = int64(binary.BigEndian.Uint64(w))
-			rec.Window.End = int64(binary.BigEndian.Uint64(w[8:]))
+		if w, ok := r.Header(operator.HeaderWindow); ok {
+			rec.Window = operator.ParseWindow(w)
 		}
 	}
 }

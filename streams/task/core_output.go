@@ -75,9 +75,8 @@ func (o *outputs) passOn(n *nodeState, rec *operator.Record, x *record.Record) [
 	}
 	extra := o.extra[:0]
 	if rec.Windowed() {
-		w := o.arena.Make(16)
-		binary.BigEndian.PutUint64(w, uint64(rec.Window.Start))
-		binary.BigEndian.PutUint64(w[8:], uint64(rec.Window.End))
+		w := o.arena.Make(operator.WindowSize)
+		operator.PutWindow(w, rec.Window)
 		extra = append(extra, record.Header{Key: operator.HeaderWindow, Value: w})
 	}
 	if !n.spec.Sink.DropOrigin {
