@@ -1,13 +1,46 @@
-// Package join looks records of a stream up in a table.
+// Package join joins streams with tables and with each other.
 //
 // # Path
 //
 //	task core: record of the table's topic -> store of the table        by arrival, emits nothing
-//	operator.Process: record of the stream -> Get(key) -> Options.Join  emits at most one record
+//	lookup.Process: record of the stream -> Get(key) -> Options.Join    emits at most one record
+//
+//	streams.Process: record of either side (Record.Input), for each:
+//	    unmatched records due at its stream time come out               pending (stream_pending.go)
+//	    records of the other side in its window and open -> Join        buffer (stream_buffer.go)
+//	    it is kept; if it has matched nothing and may come out alone, also in pending
 //
 // # Invariants
 //
 //   - A table holds the latest value of every key by offset, whatever the timestamps say; a
 //     tombstone removes it. Only records of the stream cause output, at their own time.
 //   - A record without a value leaves the stream. A record without a key matches nothing.
+//   - Streams l and r match iff r.ts is in [l.ts - before, l.ts + after] and keys are equal. A left
+//     record is closed iff S > ts + after + grace, a right one iff S > ts + before + grace. What is
+//     closed is joined with nothing, though its segment may still be there; what comes closed is
+//     late. So a record that came out alone is never joined afterwards.
+//   - Unmatched records come out before the results of the record that moved time, by (due time,
+//     timestamp, left before right, key, arrival). Due time comes first because the task may move
+//     time in one step or in several.
+//   - A record looks at the records of its key in at most four slots by exact key, and at the
+//     first unmatched record in memory: a hot key, many unmatched records or a long grace cost
+//     a record nothing.
+//
+// # Files
+//
+// Rows of streams, in the windowed stores <id>-buffer and <id>-pending. esc is the key with 0x00 as
+// 0x00ff and 0x0000 as its end, time is 8 bytes big endian with the sign bit flipped. A slot spans
+// (before + after) / 2, at least 1 ms, and a bucket (before + after + grace) / 2, in whole slots.
+//
+//	buffer, bucket per ts:   esc(key) slot time                  -> counts: left, right uvarint
+//	                         esc(key) slot time | side 1 | n u32 -> record
+//	pending, per due time:   due time | ts time | side 1 | esc(key) | n u32 -> nothing
+//
+// A record:
+//
+//	bits 1          bit 0 it was matched, bit 1 it has a window
+//	ts              varint
+//	start, end      varint each, if it has a window
+//	headers         uvarint count, then name (uvarint length) and value (varint length, -1 null)
+//	value           the rest
 package join

@@ -9,15 +9,6 @@ import (
 	"github.com/millstream-io/millstream/streams/state"
 )
 
-// ErrNoMatch reports a record whose key is not in the table.
-var ErrNoMatch = errors.New("no row in table")
-
-// ErrInvalid reports options that make no sense.
-var ErrInvalid = errors.New("invalid join")
-
-// ClassNoMatch is the class of ErrNoMatch.
-const ClassNoMatch = "join_missing"
-
 // Kind says what becomes of a record that matches nothing.
 type Kind int8
 
@@ -29,6 +20,8 @@ const (
 	Left
 	// Required fails it with class join_missing, so that it reaches the dead letters.
 	Required
+	// Outer joins what matches nothing with nil on either side; not for lookups in a table.
+	Outer
 )
 
 // Options describe a lookup.

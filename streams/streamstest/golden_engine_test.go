@@ -219,6 +219,11 @@ func (w *whole) feed(t *testing.T, line string) []string {
 		}
 		w.r.feed(t, topic, raw)
 	}
+	return w.news(t)
+}
+
+// news lets everything be processed and returns what came out.
+func (w *whole) news(t *testing.T) []string {
 	w.r.settle(t)
 	got := w.next("out", func(r streamstest.Record) string { return string(r.Value) })
 	got = append(got, w.next("late", func(r streamstest.Record) string {

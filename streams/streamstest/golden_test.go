@@ -22,23 +22,26 @@ type engine interface {
 // way is how golden cases are run.
 type way struct {
 	name string
-	// step and order make the engine of a case.
-	step, order func(t *testing.T, d *datadriven.TestData) engine
+	// step, order and join make the engine of a case.
+	step, order, join func(t *testing.T, d *datadriven.TestData) engine
 	// bubble runs the case by a clock of its own (testing/synctest).
 	bubble bool
 }
 
 // ways are all of them. A case of testdata/golden runs in each without knowing of any.
 func ways() []way {
-	list := []way{{name: "operator", step: newBare, order: newOrder(onDriver(false))}}
+	list := []way{{name: "operator", step: newBare, order: newOrder(onDriver(false)),
+		join: newBareJoin}}
 	for name, start := range map[string]func(*testing.T, *topology.Builder) runner{
 		"topology": onDriver(false), "crash after each record": onDriver(true),
 	} {
-		list = append(list, way{name: name, step: newWhole(start), order: newOrder(start)})
+		list = append(list, way{name: name, step: newWhole(start), order: newOrder(start),
+			join: newWholeJoin(start)})
 	}
 	for n := 1; n <= 3; n++ {
 		list = append(list, way{name: fmt.Sprint("workers ", n), bubble: true,
-			step: newWhole(onWorkers(n)), order: newOrder(onWorkers(n))})
+			step: newWhole(onWorkers(n)), order: newOrder(onWorkers(n)),
+			join: newWholeJoin(onWorkers(n))})
 	}
 	return list
 }
@@ -72,6 +75,9 @@ func runGolden(t *testing.T, file string, w way) {
 			return starts(t, d)
 		case "order":
 			e, order = w.order(t, d), true
+			return "ok\n"
+		case "streams":
+			e, order = w.join(t, d), false
 			return "ok\n"
 		case "aggregate", "join":
 			e, order = w.step(t, d), false

@@ -1,0 +1,149 @@
+package join
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/millstream-io/millstream/core/record"
+	"github.com/millstream-io/millstream/streams/internal/fields"
+	"github.com/millstream-io/millstream/streams/operator"
+)
+
+// Bits of a stored record.
+const (
+	rowMatched  = 1 << iota // it was joined, so it never comes out alone
+	rowWindowed             // it has a window
+)
+
+// stored is a record as a join keeps it.
+type stored struct {
+	bits    byte
+	ts      int64
+	window  operator.Window
+	headers []record.Header
+	value   []byte
+}
+
+// appendRow appends the bytes of a record: see the tables in doc.go.
+func appendRow(dst []byte, bits byte, rec *operator.Record, value []byte) []byte {
+	if rec.Windowed() {
+		bits |= rowWindowed
+	}
+	dst = append(dst, bits)
+	dst = binary.AppendVarint(dst, rec.Timestamp)
+	if rec.Windowed() {
+		dst = binary.AppendVarint(dst, rec.Window.Start)
+		dst = binary.AppendVarint(dst, rec.Window.End)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(rec.Headers)))
+	for _, h := range rec.Headers {
+		dst = binary.AppendUvarint(dst, uint64(len(h.Key)))
+		dst = append(dst, h.Key...)
+		if h.Value == nil {
+			dst = binary.AppendVarint(dst, -1)
+			continue
+		}
+		dst = binary.AppendVarint(dst, int64(len(h.Value)))
+		dst = append(dst, h.Value...)
+	}
+	return append(dst, value...)
+}
+
+// rowTime reads the bits and the timestamp of a row.
+func rowTime(b []byte) (bits byte, ts int64, err error) {
+	r := fields.Reader{Left: b}
+	bits, ts = r.Byte(), r.Varint()
+	if r.Failed() {
+		return 0, 0, fmt.Errorf("read %d bytes: %w", len(b), errRow)
+	}
+	return bits, ts, nil
+}
+
+// parseRow reads a row; headers and value alias b.
+func parseRow(b []byte) (stored, error) {
+	r := fields.Reader{Left: b}
+	s := stored{bits: r.Byte(), ts: r.Varint()}
+	if s.bits&rowWindowed != 0 {
+		s.window = operator.Window{Start: r.Varint(), End: r.Varint()}
+	}
+	if n := r.Count(2); n > 0 {
+		s.headers = make([]record.Header, 0, n)
+		for range n {
+			s.headers = append(s.headers,
+				record.Header{Key: string(r.Bytes()), Value: r.NullableBytes()})
+		}
+	}
+	if r.Failed() {
+		return stored{}, fmt.Errorf("read %d bytes: %w", len(b), errRow)
+	}
+	s.value = r.Left
+	return s, nil
+}
+
+// load makes rec the record that b was made of. b is copied, so rec may be kept.
+func load(rec *operator.Record, key, b []byte, arena *operator.Arena) error {
+	s, err := parseRow(arena.Copy(b))
+	if err != nil {
+		return err
+	}
+	*rec = operator.Record{Key: key, Value: s.value, Headers: s.headers, Timestamp: s.ts,
+		Window: s.window}
+	return nil
+}
+
+// appendTime appends ms so that the order of bytes is that of the numbers.
+func appendTime(dst []byte, ms int64) []byte {
+	return binary.BigEndian.AppendUint64(dst, uint64(ms)^1<<63)
+}
+
+// timeAt is the inverse of appendTime.
+func timeAt(b []byte) int64 { return int64(binary.BigEndian.Uint64(b) ^ 1<<63) }
+
+// appendKey appends key so that the order of bytes is that of the keys whatever follows: 0x00
+// becomes 0x00 0xff, and 0x00 0x00 ends it.
+func appendKey(dst, key []byte) []byte {
+	for _, b := range key {
+		dst = append(dst, b)
+		if b == 0 {
+			dst = append(dst, 0xff)
+		}
+	}
+	return append(dst, 0, 0)
+}
+
+// cutKey is the inverse of appendKey: it appends the key at the front of b to dst and returns
+// what follows it.
+func cutKey(dst, b []byte) (key, rest []byte, err error) {
+	for i := 0; i+1 < len(b); i++ {
+		if b[i] != 0 {
+			dst = append(dst, b[i])
+			continue
+		}
+		switch i++; b[i] {
+		case 0:
+			return dst, b[i+1:], nil
+		case 0xff:
+			dst = append(dst, 0)
+		default:
+			return nil, nil, fmt.Errorf("read key of %d bytes: %w", len(b), errRow)
+		}
+	}
+	return nil, nil, fmt.Errorf("read key of %d bytes: %w", len(b), errRow)
+}
+
+// floorTo rounds ms down to a multiple of size.
+func floorTo(ms, size int64) int64 {
+	r := ms % size
+	if r < 0 {
+		r += size
+	}
+	return ms - r
+}
+
+// later is ms + d, or the end of time when that is too large.
+func later(ms, d int64) int64 {
+	if ms > operator.EndOfTime-d {
+		return operator.EndOfTime
+	}
+	return ms + d
+}
