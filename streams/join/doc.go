@@ -40,7 +40,7 @@
 //
 //	bits 1          bit 0 it was matched, bit 1 it has a window
 //	ts              varint
-//	start, end      varint each, if it has a window
+//	window          17 bytes (operator.PutWindow), if it has one
 //	headers         uvarint count, then name (uvarint length) and value (varint length, -1 null)
 //	value           the rest
 package join

@@ -32,8 +32,9 @@ func appendRow(dst []byte, bits byte, rec *operator.Record, value []byte) []byte
 	dst = append(dst, bits)
 	dst = binary.AppendVarint(dst, rec.Timestamp)
 	if rec.Windowed() {
-		dst = binary.AppendVarint(dst, rec.Window.Start)
-		dst = binary.AppendVarint(dst, rec.Window.End)
+		var w [operator.WindowSize]byte
+		operator.PutWindow(w[:], rec.Window)
+		dst = append(dst, w[:]...)
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(rec.Headers)))
 	for _, h := range rec.Headers {
@@ -64,7 +65,7 @@ func parseRow(b []byte) (stored, error) {
 	r := fields.Reader{Left: b}
 	s := stored{bits: r.Byte(), ts: r.Varint()}
 	if s.bits&rowWindowed != 0 {
-		s.window = operator.Window{Start: r.Varint(), End: r.Varint()}
+		s.window = operator.ParseWindow(r.Take(operator.WindowSize))
 	}
 	if n := r.Count(2); n > 0 {
 		s.headers = make([]record.Header, 0, n)
