@@ -190,7 +190,9 @@ func (n *Node) saveHardState(h *raftpb.HardState) error {
 	if next.Term != n.loop.saved.Term || next.Vote != n.loop.saved.Vote {
 		// Entries up to the commit index are on the disk: they were in an earlier Ready.
 		next.Commit = min(next.Commit, uint64(n.opts.Log.EndOffset()))
-		if err := saveQuorumState(n.opts.FS, n.opts.Dir, next); err != nil {
+		if err := n.patiently(func() error {
+			return saveQuorumState(n.opts.FS, n.opts.Dir, next)
+		}); err != nil {
 			return err
 		}
 		n.loop.saved = next
@@ -272,17 +274,32 @@ func (n *Node) snapshotWritten(d snapshotDone) error {
 	if d.err != nil {
 		return fmt.Errorf("write snapshot %d: %w", d.id.index, d.err)
 	}
-	oldest, err := pruneSnapshots(n.opts.FS, n.opts.Dir)
-	if err != nil {
-		return err
-	}
 	if err := n.store.Compact(d.id.index); err != nil {
 		return fmt.Errorf("compact to %d: %w", d.id.index, err)
 	}
-	if err := n.opts.Log.DeleteRecordsBefore(int64(oldest.index)); err != nil {
-		return fmt.Errorf("delete raft entries up to %d: %w", oldest.index, err)
-	}
 	n.count.Snapshots.Add(1)
-	n.log.Info("raft snapshot written", "index", d.id.index, "log_start", oldest.index)
+	start, err := n.dropCovered()
+	if noSpace(err) {
+		n.log.Warn("no space or no descriptor left, old raft entries go with the next snapshot",
+			"error", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	n.log.Info("raft snapshot written", "index", d.id.index, "log_start", start)
 	return nil
+}
+
+// dropCovered deletes older snapshots but for one, and the entries before that. It returns where
+// the log begins now.
+func (n *Node) dropCovered() (uint64, error) {
+	oldest, err := pruneSnapshots(n.opts.FS, n.opts.Dir)
+	if err != nil {
+		return 0, err
+	}
+	if err := n.opts.Log.DeleteRecordsBefore(int64(oldest.index)); err != nil {
+		return 0, fmt.Errorf("delete raft entries up to %d: %w", oldest.index, err)
+	}
+	return oldest.index, nil
 }

@@ -82,6 +82,9 @@ func Open(opts Options) (*Node, error) {
 // load reads everything from the disk and prepares the algorithm.
 func (n *Node) load() error {
 	fsys, dir := n.opts.FS, n.opts.Dir
+	if err := n.opts.Log.Err(); err != nil {
+		return err // it looks empty, which is no reason to tell of damage
+	}
 	if err := fsys.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make directory: %w", err)
 	}

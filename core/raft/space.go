@@ -31,12 +31,17 @@ func (n *Node) checkSpace(size int) error {
 	return fmt.Errorf("propose a command of %d bytes with %d bytes free: %w", size, free, ErrNoSpace)
 }
 
-// append makes entries durable. The algorithm has taken them, so on a full disk it waits, and tries
-// again with each tick, until there is space or Close (ErrClosed). Nothing of the refused write is
-// in the log, and no sync has failed, so that trying again is safe.
+// append makes entries durable; see patiently. Nothing of a refused write is in the log, so that
+// trying again is safe.
 func (n *Node) append(entries []*raftpb.Entry) error {
+	return n.patiently(func() error { return n.store.append(entries) })
+}
+
+// patiently does what the algorithm counts on already: on a full disk it waits, and tries again
+// with each tick, until there is space or Close (ErrClosed). No sync has failed then.
+func (n *Node) patiently(write func() error) error {
 	for warned := false; ; warned = true {
-		err := n.store.append(entries)
+		err := write()
 		if !noSpace(err) {
 			return err
 		}

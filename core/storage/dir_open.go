@@ -71,6 +71,11 @@ func (d *Dir) open(ctx context.Context) error {
 	if err := d.takeCleanMarker(); err != nil {
 		return err
 	}
+	if !d.wasClean { // who made the directory may have ended before its name was durable
+		if err := syncDir(fsys, filepath.Dir(filepath.Clean(path))); err != nil {
+			return err
+		}
+	}
 	if err := d.openLogs(ctx); err != nil {
 		d.closeAll()
 		return err

@@ -242,3 +242,76 @@ func (r *faultRun) requireKept(disk *vfs.Mem, where string) {
 		dir.Abandon()
 	}
 }
+
+// TestBytesThatCannotBeCutOff has the cut of a refused write's bytes fail, too. Without a
+// descriptor it waits for the next append; any other failure ends the directory, since an append
+// behind such bytes would be lost with them. That is not called a full disk, and what was
+// acknowledged stays.
+func TestBytesThatCannotBeCutOff(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		when string // the cut that fails
+		nth  int
+	}{
+		{syscall.EIO, "at once", 1}, {syscall.EMFILE, "at once", 1},
+		{syscall.EIO, "before the next append", 2},
+	} {
+		t.Run(fmt.Sprint(c.err, " ", c.when), func(t *testing.T) {
+			disk := vfs.NewMem()
+			faulty := vfs.NewFault(disk)
+			r := &faultRun{t: t, fsys: faulty, logs: map[string]*storage.Log{}, n: map[string]int{},
+				seen: map[string]bool{}}
+			require.NoError(t, r.open())
+			require.NoError(t, r.append("a", 2))
+			write := func() error {
+				_, err := r.logs["a"].Append(build(t, record.BuilderOptions{},
+					record.Record{Value: []byte("a 2")}, record.Record{Value: []byte("x")}),
+					storage.AppendOptions{})
+				return err
+			}
+			faulty.Inject(vfs.Rule{Op: vfs.OpWrite, Path: ".log", Times: 1, Err: syscall.ENOSPC,
+				Partial: 20})
+			if c.nth > 1 {
+				faulty.Inject(vfs.Rule{Op: vfs.OpTruncate, Path: ".log", Times: 1, Err: syscall.EMFILE})
+			}
+			faulty.Inject(vfs.Rule{Op: vfs.OpTruncate, Path: ".log", Nth: c.nth, Times: 1, Err: c.err})
+			err := write()
+			if c.nth > 1 {
+				require.ErrorIs(t, err, storage.ErrNoSpace)
+				err = write()
+			}
+			if c.err == syscall.EMFILE {
+				require.ErrorIs(t, err, storage.ErrNoSpace)
+				require.NoError(t, r.append("a", 3))
+			} else {
+				require.ErrorIs(t, err, storage.ErrDirFailed)
+				require.ErrorIs(t, err, syscall.EIO)
+				require.NotErrorIs(t, err, storage.ErrNoSpace)
+				require.ErrorIs(t, r.dir.Err(), storage.ErrDirFailed)
+			}
+			r.dir.Abandon()
+			r.requireKept(disk, c.when)
+		})
+	}
+}
+
+// TestDeletedRecordsStayDeletedAfterARefusal has a disk full while records are deleted: the refused
+// request may be repeated, and what it then promises survives a power cut.
+func TestDeletedRecordsStayDeletedAfterARefusal(t *testing.T) {
+	disk := vfs.NewMem()
+	faulty := vfs.NewFault(disk)
+	r := &faultRun{t: t, fsys: faulty, logs: map[string]*storage.Log{}, n: map[string]int{},
+		seen: map[string]bool{}}
+	require.NoError(t, r.open())
+	require.NoError(t, r.append("a", 3))
+	faulty.Inject(vfs.Rule{Op: vfs.OpWrite, Path: "log-start-offset", Times: 1, Err: syscall.ENOSPC})
+	require.ErrorIs(t, r.logs["a"].DeleteRecordsBefore(4), storage.ErrNoSpace)
+	require.NoError(t, r.logs["a"].DeleteRecordsBefore(4))
+	r.dir.Abandon()
+	dir, err := openState(t.Context(), disk.CrashClone(1))
+	require.NoError(t, err)
+	defer dir.Abandon()
+	l, ok := dir.Log(storage.TopicPartition{Topic: "a"})
+	require.True(t, ok)
+	require.Equal(t, int64(4), l.StartOffset())
+}

@@ -51,6 +51,7 @@ type Log struct {
 		lastAppendTime int64 // of LogAppendTime, so that it never goes back, ms
 		epochsPending  bool  // epochs has entries that its file has not
 		untrimmed      bool  // a failed write left bytes behind the end of the active segment
+		startUnsaved   bool  // a start that DeleteRecordsBefore raised is not on the disk yet
 	}
 
 	// syncToken is held (by a value in it) while the log is synced, truncated or closed. It comes

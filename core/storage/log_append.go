@@ -115,7 +115,7 @@ func (l *Log) appendValid(b []byte, o AppendOptions, c *Config, now int64) (Appe
 	}
 	if l.mu.untrimmed {
 		if err := l.active().trim(); err != nil {
-			return AppendResult{}, fmt.Errorf("%w: %w", ErrNoSpace, err)
+			return AppendResult{}, l.diskError(err)
 		}
 		l.mu.untrimmed = false
 	}
@@ -286,6 +286,9 @@ func (l *Log) writeLocked(b []byte, next int64, c *Config, now int64) error {
 	if err := s.write(b); err != nil {
 		if trimErr := s.trim(); trimErr != nil {
 			l.mu.untrimmed = true // before the next append
+			if !isRefused(trimErr) {
+				return l.diskError(fmt.Errorf("%w (after: %v)", trimErr, err))
+			}
 			err = errors.Join(err, trimErr)
 		}
 		return l.diskError(err)

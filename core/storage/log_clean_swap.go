@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/millstream-io/millstream/core/vfs"
 )
@@ -32,11 +33,23 @@ var cleanSuffixes = []string{suffixLog, suffixIndex, suffixTimeIndex, suffixTxnI
 
 // renameIfExists renames a file that need not be there.
 func renameIfExists(fsys vfs.FS, from, to string) error {
-	err := fsys.Rename(from, to)
+	err := renamePatiently(fsys, from, to)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
+}
+
+// renamePatiently renames where there is no way back, in the middle of an exchange: it waits a
+// while for space, as syncDir does for a descriptor.
+func renamePatiently(fsys vfs.FS, from, to string) error {
+	for tries := 1; ; tries++ {
+		err := fsys.Rename(from, to)
+		if err == nil || tries == syncDirTries || !isRefused(err) {
+			return err
+		}
+		<-time.After(syncDirWait)
+	}
 }
 
 // removeNamed closes and unlinks the files of a segment that is in no list.

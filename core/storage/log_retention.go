@@ -145,7 +145,7 @@ func (l *Log) retireFiles(s *segment, suffixes []string) (gone bool, err error) 
 	var errs []error
 	for _, suffix := range suffixes {
 		name := segmentFile(l.dir(), s.base, suffix)
-		err := l.fsys.Rename(name, name+suffixDeleted)
+		err := renamePatiently(l.fsys, name, name+suffixDeleted)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -191,6 +191,7 @@ func (l *Log) DeleteRecordsBefore(offset int64) error {
 	if err := l.owner.saveStartOffsets(); err != nil {
 		return fmt.Errorf("delete records of %s before %d: %w", l.tp, offset, err)
 	}
+	l.startSaved(offset)
 	defer l.claimSegments()()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -212,9 +213,17 @@ func (l *Log) raiseStart(offset int64) (bool, error) {
 		return false, l.outOfRange(offset, start, end)
 	}
 	if offset <= start {
-		return false, nil
+		return l.mu.startUnsaved, nil
 	}
+	l.mu.startUnsaved = true
 	l.start.Store(offset)
 	l.publishUnstableLocked()
 	return true, nil
+}
+
+// startSaved notes that a start at offset or later is on the disk.
+func (l *Log) startSaved(offset int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.startUnsaved = l.mu.startUnsaved && l.start.Load() > offset
 }

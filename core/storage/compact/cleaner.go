@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/millstream-io/millstream/core/storage"
+	"github.com/millstream-io/millstream/core/vfs"
 )
 
 // Settings are the broker's settings of compaction. Names and defaults are Kafka's.
@@ -216,7 +217,7 @@ func (c *Cleaner) failed(ctx context.Context, l *storage.Log, err error) {
 		errors.Is(err, storage.ErrCleaningBusy), errors.Is(err, storage.ErrClosed),
 		errors.Is(err, storage.ErrDirFailed):
 		c.logger.Debug("compaction ended early", "partition", l.TopicPartition(), "error", err)
-	case errors.Is(err, storage.ErrNoSpace), errors.Is(err, storage.ErrNoFiles):
+	case errors.Is(err, storage.ErrNoSpace), errors.Is(err, storage.ErrNoFiles), vfs.FileLimit(err):
 		c.logger.Warn("no space to compact, trying again later", "partition", l.TopicPartition(),
 			"error", err)
 	default:

@@ -64,7 +64,9 @@ func (f *fixture) now() time.Time { return time.UnixMilli(f.clock.Load()) }
 // open opens the directory on f.fs, as after a start.
 func (f *fixture) open() {
 	f.t.Helper()
-	if _, breaksOff := f.fs.(*failAt); !breaksOff { // the test goes on with a copy
+	switch f.fs.(type) {
+	case *failAt, *vfs.Fault: // the test goes on with a copy
+	default:
 		vfstest.Keep(f.t, f.fs, "/data")
 	}
 	var err error
