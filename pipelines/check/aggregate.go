@@ -17,6 +17,10 @@ func (c *checker) join(s *Step) {
 		s.Out.Broken = true
 		return
 	}
+	if !j.Table.Set {
+		c.joinStream(s, j)
+		return
+	}
 	s.Table = c.table(j)
 	s.Program = c.program(s.Set, s.In, &j.On, expression.WantAny)
 	s.KeyOK = slices.Contains(s.In.Keys, normal(j.On.Text))
@@ -37,6 +41,10 @@ func (c *checker) join(s *Step) {
 		return
 	}
 	c.table(j).used = true
+	if s.Program != nil {
+		key, _ := keyFor(s.In, &j.On, s.Program)
+		c.sameKeys(j.On.Pos, j.On.Text, key, s.Table.Key, s.Table.ID)
+	}
 	c.rowName(s, at)
 	row := s.Table.Doc
 	row.Name, row.Nullable = s.Row, j.Type.Value == "left"
@@ -116,7 +124,7 @@ func (c *checker) aggregate(s *Step) {
 		e := &a.Fields.Entries[i]
 		out.Fields = append(out.Fields, c.fold(s, &grouped, e))
 	}
-	c.late(s, a)
+	c.late(s, &a.Late)
 	s.Out.Scope = &expression.Scope{Key: key, Vars: c.result.Vars, Window: true,
 		Value: expression.Doc{Format: expression.FormatJSON, Type: out}}
 	s.Out.Keys, s.Out.KeyKnown = keys, true
@@ -146,12 +154,13 @@ func (c *checker) fold(s *Step, in *Stream, e *lang.Entry[lang.Fold]) expression
 	return expression.Field{Name: e.Key, Type: t}
 }
 
-func (c *checker) late(s *Step, a *lang.Aggregate) {
-	s.LateAction = a.Late.Action.Value
+// late decides what happens to records that come after their time is over.
+func (c *checker) late(s *Step, late *lang.Late) {
+	s.LateAction = late.Action.Value
 	switch {
 	case s.LateAction == "dlq":
-		c.needDLQ(s.Policy, a.Late.Pos, len("dlq"))
-	case a.Late.Set || a.Late.Pos.IsSet():
+		c.needDLQ(s.Policy, late.Pos, len("dlq"))
+	case late.Set || late.Pos.IsSet():
 	case s.Policy.DLQ != "":
 		s.LateAction = "dlq"
 		c.dlqUses++
@@ -160,7 +169,7 @@ func (c *checker) late(s *Step, a *lang.Aggregate) {
 		if c.broken {
 			return // the word may be there, in the wrong place
 		}
-		c.report(s.Tree.OperatorPos, len("aggregate"), CodeLateDropped,
+		c.report(s.Tree.OperatorPos, len(s.Tree.Operator), CodeLateDropped,
 			"records that come after their window closed are dropped",
 			"say  late: drop  if that is meant, or  late: dlq")
 	}

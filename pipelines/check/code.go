@@ -88,6 +88,8 @@ const (
 	CodeUnusedPlugin lang.Code = "W336"
 	// CodeUnusedDLQ: a dead-letter topic is declared, but no policy leads to it.
 	CodeUnusedDLQ lang.Code = "W337"
+	// CodeKeyForms: keys of a join are declared in formats that write text in different bytes.
+	CodeKeyForms lang.Code = "W351"
 )
 
 // CodeDoc is one finding code with its meaning.

@@ -96,6 +96,9 @@ func (c *checker) anonymous(s *Step, counts map[string]int) string {
 
 // inputs resolves from: of step i, the step before it if absent.
 func (c *checker) inputs(i int, s *Step) {
+	if j := s.Tree.Join; j != nil && j.Stream.Set && c.resolve(j.Stream) {
+		s.Other = string(j.Stream.Value)
+	}
 	for _, f := range s.Tree.From.Items {
 		if !f.Set {
 			continue
@@ -192,7 +195,7 @@ func (c *checker) order() []int {
 	visit = func(i int) {
 		s := c.result.Steps[i]
 		state[i] = visiting
-		s.From = slices.DeleteFunc(s.From, func(id string) bool {
+		circular := func(id string) bool {
 			up := c.names[id].step
 			if up == nil || state[index[up]] == done {
 				return false
@@ -205,7 +208,11 @@ func (c *checker) order() []int {
 			}
 			visit(index[up])
 			return false
-		})
+		}
+		s.From = slices.DeleteFunc(s.From, circular)
+		if s.Other != "" && circular(s.Other) {
+			s.Other = ""
+		}
 		state[i] = done
 		order = append(order, i)
 	}
@@ -294,6 +301,9 @@ func (c *checker) loops() {
 	for i := range c.tree.Steps.Items {
 		if a := c.tree.Steps.Items[i].Aggregate; a != nil {
 			check(a.Late.Topic)
+		}
+		if j := c.tree.Steps.Items[i].Join; j != nil {
+			check(j.Late.Topic)
 		}
 	}
 	if c.tree.OnError != nil {

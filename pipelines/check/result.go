@@ -85,6 +85,13 @@ type Step struct {
 	LateAction string // dlq, drop or topic
 	Plugin     *PluginUse
 	Policy     Policy
+	// Other is what a join of two streams reads beside From; OtherSet and OtherOn make its key.
+	Other    string
+	OtherIn  *Stream
+	OtherSet *expression.Set
+	OtherOn  *expression.Program
+	// OtherKeyOK is KeyOK for Other.
+	OtherKeyOK bool
 	// KeyOK says that the record's key is the one a join or aggregate needs.
 	KeyOK bool
 

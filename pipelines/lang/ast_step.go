@@ -104,29 +104,6 @@ func (a *Arm) verify(d *decoder, n *node) {
 	}
 }
 
-// Join adds the row of a table to each record of a stream.
-type Join struct {
-	Table   Name `yaml:"table" required:"true" lone:"true"`
-	Stream  Tree `yaml:"stream"`
-	On      Expr `yaml:"on" required:"true"`
-	WithOn  Tree `yaml:"with_on"`
-	Within  Tree `yaml:"within"`
-	As      Name `yaml:"as"`
-	Type    Text `yaml:"type" enum:"inner,left" later:"outer,right" default:"inner"`
-	Missing Text `yaml:"missing" enum:"drop,dlq" default:"drop"`
-
-	Pos Pos
-}
-
-func (*Join) object() (string, string) { return "join", "a lookup in a table" }
-
-func (j *Join) verify(d *decoder, n *node) {
-	if m := n.get("missing"); m != nil && j.Type.Value == "left" {
-		d.reportAt(m, CodeExclusive, "missing: is for an inner join, a left join keeps the record",
-			"remove missing: or say  type: inner")
-	}
-}
-
 // Aggregate folds the records of a key and window into one value.
 type Aggregate struct {
 	By     Expr      `yaml:"by"`

@@ -102,7 +102,7 @@ var keyTexts = map[string]keyText{
 	"Step.merge":        {later: "write  from: [a, b]  in any step to merge"},
 	"Step.route":        {later: "use branch: and one sink per topic"},
 	"Step.dedupe":       {later: "remove duplicates downstream"},
-	"Step.join":         {doc: "adds the row of a table"},
+	"Step.join":         {doc: "adds the row of a table, or a record of another stream"},
 	"Step.aggregate":    {doc: "one result per key and window"},
 	"Step.reduce":       {later: "use aggregate: or a plugin"},
 	"Step.plugin":       {doc: "an operator written in Go"},
@@ -118,12 +118,16 @@ var keyTexts = map[string]keyText{
 	"Arm.as":   {doc: "id of the stream that goes out here"},
 
 	"Join.table":   {doc: "table to look into"},
-	"Join.stream":  {later: "only  join: {table: …}  can be used"},
-	"Join.on":      {doc: "the row's key"},
-	"Join.with_on": {later: "only  join: {table: …}  can be used"},
-	"Join.within":  {later: "only  join: {table: …}  can be used"},
-	"Join.as":      {doc: "name of the row in the steps that follow; the table's id if absent"},
-	"Join.type":    {doc: "inner drops a record without a row, left keeps it with a null row"},
+	"Join.stream":  {doc: "source, step or branch whose records are joined, instead of table"},
+	"Join.on":      {doc: "the key by which records are joined"},
+	"Join.with_on": {doc: "the key of the other stream's records; the same expression if absent"},
+	"Join.within": {doc: "how far apart in event time records may be: 15m, or " +
+		"{before: 5m, after: 5m, grace: 30s}"},
+	"Join.as": {doc: "name of the row, or other record's value, in the steps that follow; " +
+		"the table's or stream's id if absent"},
+	"Join.type": {doc: "inner drops what has no match, left keeps it with a null, outer keeps " +
+		"both sides"},
+	"Join.late":    {doc: "what happens to a record whose time is over"},
 	"Join.missing": {doc: "what happens to a record without a row in an inner join"},
 
 	"Aggregate.by":     {doc: "the key of the group; the record's own key if absent"},

@@ -150,6 +150,10 @@ func (b *builder) step(s *check.Step) {
 		b.rekey(n, s)
 		j := t.Join
 		n.Kind = KindJoin
+		if s.Table == nil {
+			b.joinStreams(n, s)
+			break
+		}
 		n.Join = &Join{Table: s.Table.ID, As: s.Row, Left: j.Type.Value == "left",
 			MissingDLQ: j.Missing.Value == "dlq"}
 	case "aggregate":

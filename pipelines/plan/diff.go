@@ -130,8 +130,8 @@ func compare(was, now part) (Class, string) {
 	switch {
 	case a.Kind != b.Kind:
 		return DrainRestart, fmt.Sprintf("%s becomes %s", a.Kind, b.Kind)
-	case !slices.Equal(a.From, b.From):
-		return DrainRestart, "reads " + strings.Join(b.From, ", ")
+	case !slices.Equal(a.Inputs(), b.Inputs()):
+		return DrainRestart, "reads " + strings.Join(b.Inputs(), ", ")
 	case !slices.EqualFunc(a.Arms, b.Arms, func(x, y Arm) bool { return x.ID == y.ID }):
 		return DrainRestart, "other branches"
 	}

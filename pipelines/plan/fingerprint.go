@@ -68,7 +68,7 @@ func (b *builder) fingerprints() {
 		all = append(all, t.ID, t.Fingerprint)
 	}
 	for _, n := range p.Nodes {
-		n.Fingerprint = digest("node", n.Kind, n.From, n.action(), policyText(n.Policy))
+		n.Fingerprint = digest("node", n.Kind, n.Inputs(), n.action(), policyText(n.Policy))
 		n.State = b.state(n)
 		all = append(all, n.ID, n.Fingerprint)
 	}
@@ -117,7 +117,7 @@ func (n *Node) action() string {
 		}
 		return b.String()
 	case KindJoin:
-		return fmt.Sprint(*n.Join)
+		return n.Join.action()
 	case KindAggregate:
 		a := n.Aggregate
 		return fmt.Sprint(windowText(a), foldText(a), a.EmitOnClose, a.Grace, a.Late, a.LateTopic)
@@ -138,18 +138,17 @@ func foldText(a *Aggregate) string {
 	return b.String()
 }
 
-// state is what an aggregate's stored values depend on: the group, the windows and the fields.
+// state is what a node's stored values depend on: for an aggregate the group, the windows and the
+// fields.
 func (b *builder) state(n *Node) string {
+	if n.Join != nil {
+		return b.joinState(n)
+	}
 	if n.Aggregate == nil {
 		return ""
 	}
-	by := "key"
-	for _, from := range n.From {
-		if up := b.plan.Node(from); up != nil && up.Implicit {
-			by = signature(up.KeyBy.Key)
-		}
-	}
-	return digest("aggregate", by, docText(n.Key), windowText(n.Aggregate), foldText(n.Aggregate))
+	return digest("aggregate", b.keyText(n.From), docText(n.Key), windowText(n.Aggregate),
+		foldText(n.Aggregate))
 }
 
 // sortedIDs is a stable order for maps of parts.

@@ -22,7 +22,7 @@ func (b *builder) guarantees() {
 	}
 	for _, n := range p.Nodes {
 		why := ""
-		for _, from := range n.From {
+		for _, from := range n.Inputs() {
 			if impure[from] != "" {
 				why = impure[from]
 			}

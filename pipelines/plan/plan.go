@@ -107,6 +107,8 @@ type Node struct {
 	Kind Kind
 	// From are the ids of sources, nodes and arms the node reads. Several are merged.
 	From []string
+	// Right is the id of what a join of two streams reads beside From, "" for any other node.
+	Right string
 	// Sub is the index in SubTopologies. A key_by node is in the part that writes the topic.
 	Sub int
 	// Key, Value, Rows and Window say what the records look like that come out.
@@ -156,14 +158,35 @@ type Arm struct {
 	When *expression.Program
 }
 
-// Join looks the record's key up in a table. The row becomes the header expression.RowHeader(As).
+// Join looks the record's key up in a table, or joins records of two streams with equal keys. The
+// row, or the value of Node.Right's record, becomes the header expression.RowHeader(As).
 type Join struct {
-	Table string
+	Table string // "" when streams are joined
 	As    string
 	// Left keeps a record without a row, whose row then is null. Otherwise MissingDLQ says
 	// whether it is dropped or fails with class "join_missing".
 	Left       bool
 	MissingDLQ bool
+	// Streams is set when streams are joined.
+	Streams *StreamJoin
+}
+
+// StreamJoin says which records of two streams meet.
+type StreamJoin struct {
+	// Outer keeps records of both sides; Join.Left is set too.
+	Outer                bool
+	Before, After, Grace time.Duration
+	// Late is dlq, drop or topic; LateTopic is set for topic.
+	Late, LateTopic string
+	Store           string
+}
+
+// Inputs are the ids of all that the node reads.
+func (n *Node) Inputs() []string {
+	if n.Right == "" {
+		return n.From
+	}
+	return append(slices.Clone(n.From), n.Right)
 }
 
 // Aggregate folds the records of a key and window. The record's key is the group; what comes out
@@ -316,7 +339,7 @@ func (n *Node) StreamID() string { return strings.ReplaceAll(n.ID, ".", "-") }
 // UserID is the id of the step in the file: an implicit key_by belongs to the step it is for.
 func (n *Node) UserID() string {
 	if n.Implicit {
-		return strings.TrimSuffix(n.ID, ".key")
+		return strings.TrimSuffix(strings.TrimSuffix(n.ID, ".key"), ".with")
 	}
 	return n.ID
 }

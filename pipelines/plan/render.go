@@ -89,13 +89,7 @@ func (n *Node) text() string {
 	case KindKeyBy:
 		return fmt.Sprintf("%s: %s, through %s", from, n.KeyBy.Key.Source(), n.KeyBy.Topic)
 	case KindJoin:
-		missing := "without a row: dropped"
-		if n.Join.Left {
-			missing = "without a row: null"
-		} else if n.Join.MissingDLQ {
-			missing = "without a row: dlq"
-		}
-		return fmt.Sprintf("%s with %s as %s, %s", from, n.Join.Table, n.Join.As, missing)
+		return n.joinText(from)
 	case KindAggregate:
 		a := n.Aggregate
 		emit := "on update"

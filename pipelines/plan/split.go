@@ -106,7 +106,7 @@ func (b *builder) carry() {
 				}
 			}
 		}
-		reads(n.From, up)
+		reads(n.Inputs(), up)
 	}
 }
 
@@ -144,7 +144,7 @@ func (b *builder) outOf(id string) string {
 func (b *builder) split() {
 	d, subs := domains{}, map[string]*SubTopology{}
 	for _, n := range b.plan.Nodes {
-		for _, from := range n.From {
+		for _, from := range n.Inputs() {
 			d.join(b.outOf(from), "node "+n.ID)
 		}
 	}
@@ -170,7 +170,7 @@ func (b *builder) split() {
 		t := sub("node " + n.ID)
 		n.Sub = t.Index
 		t.Nodes = append(t.Nodes, n.ID)
-		if n.Join != nil && !slices.Contains(t.Tables, n.Join.Table) {
+		if n.Join != nil && n.Join.Table != "" && !slices.Contains(t.Tables, n.Join.Table) {
 			t.Tables = append(t.Tables, n.Join.Table)
 		}
 		if n.KeyBy != nil {
@@ -255,11 +255,11 @@ func (b *builder) nodeTopics() {
 			b.topic(&Topic{Name: n.KeyBy.Topic, Role: TopicRepartition, Create: true,
 				SameAs: sub.Topics[0]})
 		}
-		if a := n.Aggregate; a != nil {
-			p.Stores = append(p.Stores, &Store{Name: a.Store, Node: n.ID, Changelog: sub.Changelog})
-			if a.LateTopic != "" {
-				b.topic(&Topic{Name: a.LateTopic, Role: TopicLate, Create: true, Partitions: 1})
-			}
+		if name := n.store(); name != "" {
+			p.Stores = append(p.Stores, &Store{Name: name, Node: n.ID, Changelog: sub.Changelog})
+		}
+		if late := n.LateTopic(); late != "" {
+			b.topic(&Topic{Name: late, Role: TopicLate, Create: true, Partitions: 1})
 		}
 	}
 }
@@ -315,7 +315,7 @@ func (b *builder) partitions(name string, depth int) int32 {
 func (b *builder) copartition(s *SubTopology) {
 	stateful := len(s.Tables) > 0
 	for _, id := range s.Nodes {
-		stateful = stateful || b.plan.Node(id).Aggregate != nil
+		stateful = stateful || b.plan.Node(id).store() != ""
 	}
 	group := slices.Clone(s.Topics)
 	for _, id := range s.Tables {

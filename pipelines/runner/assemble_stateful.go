@@ -14,6 +14,10 @@ import (
 // join looks records up in a table. The row's bytes travel in a private header, where expressions
 // find them (expression.RowHeader).
 func (a *assembly) join(n *plan.Node, id, from string, policy *operator.ErrorPolicy) {
+	if n.Join.Streams != nil {
+		a.joinStreams(n, id, from, policy)
+		return
+	}
 	table := a.plan.Table(n.Join.Table)
 	store := table.ID + ":table"
 	if a.at[store] == "" {
@@ -120,7 +124,7 @@ func (a *assembly) aggregateOptions(
 	opts := aggregate.Options{
 		Windows: window.Windows{Size: agg.Size.Milliseconds(), Advance: agg.Every.Milliseconds(),
 			Offset: agg.Offset.Milliseconds()},
-		Store: n.ID, OnError: policy, Grace: agg.Grace, Late: a.late(agg),
+		Store: n.ID, OnError: policy, Grace: agg.Grace, Late: a.late(agg.Late, agg.LateTopic),
 		Fields: foldFields(n, newView(n.Set, a.now)), Result: foldResult(agg),
 	}
 	if agg.EmitOnClose {
@@ -129,12 +133,12 @@ func (a *assembly) aggregateOptions(
 	return opts
 }
 
-func (a *assembly) late(agg *plan.Aggregate) operator.LatePolicy {
-	switch agg.Late {
+func (a *assembly) late(action, topic string) operator.LatePolicy {
+	switch action {
 	case "dlq":
 		return operator.LatePolicy{Action: operator.LateDeadLetter}
 	case "topic":
-		return operator.LatePolicy{Action: operator.LateSide, Topic: a.topic(agg.LateTopic)}
+		return operator.LatePolicy{Action: operator.LateSide, Topic: a.topic(topic)}
 	default:
 		return operator.LatePolicy{Action: operator.LateDrop}
 	}

@@ -124,8 +124,8 @@ func (t *topics) outputs(replay bool) []client.TopicSpec {
 	}
 	for _, n := range t.plan.Nodes {
 		partitions[n.Policy.DLQ] = 1
-		if n.Aggregate != nil && n.Aggregate.LateTopic != "" {
-			partitions[n.Aggregate.LateTopic] = 1
+		if late := n.LateTopic(); late != "" {
+			partitions[late] = 1
 		}
 	}
 	partitions[t.plan.Policy.DLQ] = 1

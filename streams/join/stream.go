@@ -30,6 +30,7 @@ type StreamOptions struct {
 	// are only valid during the call, their bytes may be kept.
 	Join func(out, left, right *operator.Record) error
 	// EncodeLeft and EncodeRight give the value a record is kept with; nil as operator.Encode.
+	// A record they fail on is not joined.
 	EncodeLeft, EncodeRight operator.EncodeFunc
 	// Store names the stores; the id of the step if empty.
 	Store string
@@ -258,11 +259,8 @@ func (j *streams) take(ctx *operator.Context, rec *operator.Record, out *operato
 		ctx.Stats().Ignored.Add(1)
 		return nil
 	}
-	if rec.Key == nil {
-		return j.emitAlone(ctx, side, rec, out)
-	}
 	due := j.due(side, rec.Timestamp)
-	if j.s >= due {
+	if rec.Key != nil && j.s >= due {
 		return ctx.Late(rec, j.late(side, rec))
 	}
 	encode := j.o.EncodeLeft
@@ -272,6 +270,9 @@ func (j *streams) take(ctx *operator.Context, rec *operator.Record, out *operato
 	_, value, err := encode(rec)
 	if err != nil {
 		return ctx.Fail(rec, operator.ClassEncode, err)
+	}
+	if rec.Key == nil {
+		return j.emitAlone(ctx, side, rec, out)
 	}
 	matched, err := j.match(ctx, side, rec, out)
 	if err != nil {

@@ -1,0 +1,86 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/millstream-io/millstream/pipelines/expression"
+	"github.com/millstream-io/millstream/pipelines/lang"
+)
+
+// joinStream checks a join of two streams.
+func (c *checker) joinStream(s *Step, j *lang.Join) {
+	s.Program = c.program(s.Set, s.In, &j.On, expression.WantAny)
+	s.Out.Broken = true
+	if s.Other == "" {
+		return
+	}
+	s.OtherIn = c.names[s.Other].stream()
+	if s.OtherIn == nil || s.OtherIn.Broken || s.In.Broken {
+		return
+	}
+	s.OtherSet = expression.NewSet(s.OtherIn.Scope)
+	with := &j.WithOn
+	if !with.Set {
+		with = &j.On
+	}
+	s.OtherOn = c.program(s.OtherSet, s.OtherIn, with, expression.WantAny)
+	if s.Program == nil || s.OtherOn == nil {
+		return
+	}
+	s.Out.Broken = false
+	key, ok := keyFor(s.In, &j.On, s.Program)
+	otherKey, otherOK := keyFor(s.OtherIn, with, s.OtherOn)
+	s.KeyOK, s.OtherKeyOK = ok, otherOK
+	c.sameKeys(with.Pos, with.Text, key, otherKey, s.Other)
+	if !ok {
+		s.Out.Scope.Key, s.Out.KeyKnown = key, true
+		s.Out.Keys = []string{"key", normal(j.On.Text)}
+	}
+	c.late(s, &j.Late)
+	s.Row = s.Other
+	at := j.Stream.Pos
+	if j.As.Set {
+		s.Row, at = string(j.As.Value), j.As.Pos
+	}
+	c.rowName(s, at)
+	row := expression.Row{Name: s.Row, Doc: s.OtherIn.Scope.Value,
+		Nullable: j.Type.Value == "left" || j.Type.Value == "outer"}
+	s.Out.Scope.Rows = append(slices.Clone(s.In.Scope.Rows), row)
+	if j.Type.Value != "outer" {
+		return
+	}
+	// A record of the other stream that nothing came for has no value and no rows of this one.
+	if t := s.Out.Scope.Value.Type; t != nil {
+		nullable := *t
+		nullable.Nullable = true
+		s.Out.Scope.Value.Type = &nullable
+	}
+	for i := range s.Out.Scope.Rows {
+		s.Out.Scope.Rows[i].Nullable = true
+	}
+	s.Out.Keys = []string{"key"}
+}
+
+// keyFor is the key a join works with on one side: the record's own, or what the expression makes.
+func keyFor(in *Stream, on *lang.Expr, p *expression.Program) (expression.Doc, bool) {
+	if slices.Contains(in.Keys, normal(on.Text)) {
+		return in.Scope.Key, true
+	}
+	return keyDoc(p), false
+}
+
+// sameKeys reports keys that are written in forms that are not the same bytes: a text is written in
+// quotes as JSON and without them otherwise. Numbers are alike in both.
+func (c *checker) sameKeys(at lang.Pos, text string, key, other expression.Doc, whose string) {
+	quoted := func(d expression.Doc) bool {
+		return d.Format == expression.FormatJSON && (d.Type == nil ||
+			d.Type.Kind == expression.KindAny || d.Type.Kind == expression.KindString)
+	}
+	if quoted(key) == quoted(other) || key.Format == other.Format {
+		return
+	}
+	c.report(at, len(text), CodeKeyForms, fmt.Sprintf("the key is %s, the keys of %q are %s; "+
+		"text has other bytes there, so such keys would never meet", key.Format, whose,
+		other.Format), "declare the same format for both, or make the key with an expression")
+}

@@ -1,0 +1,107 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/millstream-io/millstream/pipelines/check"
+)
+
+// joinStreams plans a join of two streams; the left one has its key already.
+func (b *builder) joinStreams(n *Node, s *check.Step) {
+	j := s.Tree.Join
+	n.Right = s.Other
+	if !s.OtherKeyOK {
+		in := s.OtherIn.Scope
+		key := &Node{ID: s.ID + ".with", Kind: KindKeyBy, From: []string{s.Other}, Set: s.OtherSet,
+			Policy: s.Policy, Pos: s.Tree.Pos, Deterministic: true, Implicit: true,
+			Key: n.Key, Value: in.Value, Rows: in.Rows, Window: in.Window}
+		key.KeyBy = &KeyBy{Key: s.OtherOn, Topic: b.name(key.StreamID(), "repartition")}
+		b.keyTaken(s, key.StreamID())
+		b.plan.Nodes = append(b.plan.Nodes, key)
+		n.Right = key.ID
+	}
+	kind := j.Type.Value
+	n.Join = &Join{As: s.Row, Left: kind == "left" || kind == "outer", Streams: &StreamJoin{
+		Outer: kind == "outer", Before: j.Within.Before.Value, After: j.Within.After.Value,
+		Grace: j.Within.Grace.Value, Late: s.LateAction, LateTopic: string(j.Late.Topic.Value),
+		Store: b.name(s.ID, "store")}}
+}
+
+// text is a join in a few words.
+func (n *Node) joinText(from string) string {
+	j := n.Join
+	if s := j.Streams; s != nil {
+		kind := "inner"
+		switch {
+		case s.Outer:
+			kind = "outer"
+		case j.Left:
+			kind = "left"
+		}
+		late := s.Late
+		if s.LateTopic != "" {
+			late = "topic " + s.LateTopic
+		}
+		return fmt.Sprintf("%s with %s as %s, %s, %s before to %s after, grace %s, late: %s", from,
+			n.Right, j.As, kind, span(s.Before), span(s.After), span(s.Grace), late)
+	}
+	missing := "without a row: dropped"
+	if j.Left {
+		missing = "without a row: null"
+	} else if j.MissingDLQ {
+		missing = "without a row: dlq"
+	}
+	return fmt.Sprintf("%s with %s as %s, %s", from, j.Table, j.As, missing)
+}
+
+// keyText is the key by which a node's input is grouped.
+func (b *builder) keyText(from []string) string {
+	by := "key"
+	for _, id := range from {
+		if up := b.plan.Node(id); up != nil && up.Implicit {
+			by = signature(up.KeyBy.Key)
+		}
+	}
+	return by
+}
+
+// joinState is what the kept records of a join of two streams depend on.
+func (b *builder) joinState(n *Node) string {
+	s := n.Join.Streams
+	if s == nil {
+		return ""
+	}
+	return digest("join streams", b.keyText(n.From), b.keyText([]string{n.Right}), docText(n.Key),
+		s.Before, s.After, s.Grace)
+}
+
+// store is the name of the node's own store, "" when it has none.
+func (n *Node) store() string {
+	switch {
+	case n.Aggregate != nil:
+		return n.Aggregate.Store
+	case n.Join != nil && n.Join.Streams != nil:
+		return n.Join.Streams.Store
+	}
+	return ""
+}
+
+// LateTopic is where the node sends late records, "" when that is no topic of its own.
+func (n *Node) LateTopic() string {
+	switch {
+	case n.Aggregate != nil:
+		return n.Aggregate.LateTopic
+	case n.Join != nil && n.Join.Streams != nil:
+		return n.Join.Streams.LateTopic
+	}
+	return ""
+}
+
+// action is all a join does, as text.
+func (j *Join) action() string {
+	lookup := fmt.Sprintf("{%s %s %t %t}", j.Table, j.As, j.Left, j.MissingDLQ)
+	if j.Streams == nil {
+		return lookup
+	}
+	return fmt.Sprint(lookup, *j.Streams)
+}

@@ -1,0 +1,67 @@
+package runner_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// joinSources are two files of orders and payments, by event time in seconds.
+const joinSources = `version: 1
+pipeline: p
+on_end: close
+on_error: {then: dlq, dlq: dead}
+sources:
+  orders: {connector: file, config: {path: DIR/orders.jsonl}, partitions: 3,
+    key: value.id, event_time: 'parse_time(value.at, "rfc3339")'}
+  payments: {connector: file, config: {path: DIR/payments.jsonl}, partitions: 3,
+    event_time: 'parse_time(value.at, "rfc3339")'}
+`
+
+const (
+	orderLines = `{"id":"a","at":"2026-01-01T00:00:10Z","n":1}
+{"id":"b","at":"2026-01-01T00:00:20Z","n":2}
+{"id":"c","at":"2026-01-01T00:01:30Z","n":3}
+`
+	paymentLines = `{"order":"a","at":"2026-01-01T00:00:12Z","eur":5}
+{"order":"a","at":"2026-01-01T00:00:15Z","eur":6}
+{"order":"b","at":"2026-01-01T00:01:20Z","eur":7}
+{"order":"c","at":"2026-01-01T00:01:25Z","eur":8}
+`
+)
+
+// The expected pairs follow from the timestamps: a payment up to 30 s after its order, or 5 s
+// before it.
+var streamJoinCases = map[string]struct {
+	join string
+	want []string
+}{
+	"inner": {join: `type: inner`, want: []string{
+		`a={"id":"a","eur":5}`, `a={"id":"a","eur":6}`, `c={"id":"c","eur":8}`}},
+	"left": {join: `type: left`, want: []string{`a={"id":"a","eur":5}`, `a={"id":"a","eur":6}`,
+		`b={"id":"b","eur":null}`, `c={"id":"c","eur":8}`}},
+	"outer": {join: `type: outer`, want: []string{`a={"id":"a","eur":5}`, `a={"id":"a","eur":6}`,
+		`b={"id":"b","eur":null}`, `b={"id":null,"eur":7}`, `c={"id":"c","eur":8}`}},
+}
+
+func TestJoinStreams(t *testing.T) {
+	for name, tc := range streamJoinCases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.file("orders.jsonl", orderLines)
+			r.file("payments.jsonl", paymentLines)
+			r.run(joinSources + `steps:
+  - id: paid
+    from: orders
+    join: {stream: payments, on: value.id, with_on: value.order, as: payment, ` + tc.join + `,
+      within: {before: 5s, after: 30s}}
+  - map: {id: 'value?.id', eur: 'payment?.eur'}
+sinks: {out: {topic: out}}
+`)
+			require.Empty(t, r.values("dead"))
+			require.Equal(t, tc.want, r.values("out"))
+
+		})
+	}
+}
