@@ -3,11 +3,8 @@ package aggregate
 import (
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/millstream-io/millstream/streams/internal/fields"
 	"github.com/millstream-io/millstream/streams/operator"
@@ -15,128 +12,29 @@ import (
 	"github.com/millstream-io/millstream/streams/window"
 )
 
-// Emit says when results come out.
-type Emit int8
-
-// Choices for Emit.
-const (
-	// OnUpdate emits the new result of a row with every record added to it.
-	OnUpdate Emit = iota
-	// OnClose emits the final result of a window once, when it closes.
-	OnClose
-)
-
-// Options describe an aggregate. Records are grouped by their key.
-type Options struct {
-	// Windows are tumbling or hopping windows; zero aggregates for ever, with OnUpdate only.
-	Windows window.Windows
-	// Grace keeps a window open after its end, in stream time.
-	Grace time.Duration
-	Emit  Emit
-	// Fields make the result; at least one.
-	Fields []Field
-	// Result sets the value of an output record (SetDoc or SetValue) from the values of the
-	// fields, which are only valid during the call. nil makes a JSON object of window_start and
-	// window_end, if there are windows, and the fields in their order.
-	Result func(rec *operator.Record, values []Value) error
-	// Store names the store; the id of the step if empty.
-	Store string
-	// Late is the policy for records that come after their window was closed.
-	Late operator.LatePolicy
-	// OnError overrides the policy of the topology.
-	OnError *operator.ErrorPolicy
-}
-
-// Validate reports options that make no sense, all at once.
-func (o *Options) Validate() error {
-	var faults []error
-	fault := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...))
-	}
-	if err := o.Windows.Validate(); err != nil {
-		faults = append(faults, err)
-	}
-	windowed := o.Windows.Size != 0
-	if !windowed && o.Emit == OnClose {
-		fault("emit on close needs windows")
-	}
-	if !windowed && o.Grace != 0 {
-		fault("grace needs windows")
-	}
-	if o.Grace < 0 {
-		fault("grace is %s, must not be negative", o.Grace)
-	}
-	if len(o.Fields) == 0 {
-		fault("no fields")
-	}
-	seen := map[string]bool{}
-	for i := range o.Fields {
-		f := &o.Fields[i]
-		switch {
-		case f.Name == "":
-			fault("field %d has no name", i)
-		case seen[f.Name]:
-			fault("two fields are called %q", f.Name)
-		}
-		seen[f.Name] = true
-		if f.Func < Count || f.Func > Avg {
-			fault("field %q: unknown function %d", f.Name, f.Func)
-		} else if f.Func != Count && f.Value == nil {
-			fault("field %q: %s of what?", f.Name, f.Func)
-		}
-	}
-	return errors.Join(faults...)
-}
-
-// Stores returns the store the aggregate needs. Its format changes with windows and fields.
-func (o *Options) Stores() []operator.StoreSpec {
-	spec := operator.StoreSpec{Name: o.Store}
-	if o.Windows.Size != 0 {
-		spec.Kind = operator.Windowed
-	}
-	format := []string{fmt.Sprintf("aggregate 1 %d/%d+%d",
-		o.Windows.Size, o.Windows.Advance, o.Windows.Offset)}
-	for i := range o.Fields {
-		format = append(format, o.Fields[i].Func.String())
-	}
-	spec.Format = strings.Join(format, " ")
-	return []operator.StoreSpec{spec}
-}
-
-// New returns the factory of the aggregate's step. Options must be valid and name the store.
-func New(o Options) operator.Factory {
-	return func() operator.Operator {
-		a := &aggregate{o: o, windows: o.Windows, grace: o.Grace.Milliseconds(),
-			accs: make([]accumulator, len(o.Fields)), values: make([]Value, len(o.Fields))}
-		for i := range o.Fields {
-			name := Value{Kind: String, Text: o.Fields[i].Name}.AppendJSON(nil)
-			a.names = append(a.names, append(name, ':'))
-		}
-		return a
-	}
-}
-
-// aggregate is the step of one task.
+// aggregate is the step of one task, for tumbling and hopping windows and for none.
 type aggregate struct {
+	*folds
 	o       Options
 	windows window.Windows
-	grace   int64    // ms
-	names   [][]byte // field names as JSON, with colon
+	grace   int64 // ms
+	keep    int64 // ms after its end for which a window's rows are kept: grace and lateness
 
-	ready bool        // the store was looked at
-	rows  state.Store // without windows
-	all   state.Windows
-	// open are the windows with rows, ascending by start.
-	open []openWindow
-	s    int64 // stream time up to which windows were closed
+	ready   bool        // the store was looked at
+	rows    state.Store // without windows
+	all     state.Windows
+	values  members
+	changed *changes // emit every
+	due     *expiry  // forget
+	// open are the windows with rows, ascending by start; the first fired of them are closed and
+	// take late records only.
+	open  []openWindow
+	fired int
+	s     int64 // stream time up to which windows were closed
 
-	// Scratch of one record: its field values, the new rows of its windows one after another,
-	// and where each of them is.
-	accs    []accumulator
-	values  []Value
+	// Scratch of one record: the new rows of its windows one after another, and where each is.
 	row     []byte
 	targets []target
-	out     operator.Arena
 }
 
 // openWindow is a window that holds rows.
@@ -151,6 +49,10 @@ type target struct {
 	rows   state.Store
 	from   int // the new row is row[from:to]
 	to     int
+	late   bool // the window has closed and takes late records
+	same   bool // the result is what it was
+	gone   bool // the result came to nothing
+	had    bool // there was a result
 }
 
 // Process implements operator.Operator.
@@ -161,7 +63,7 @@ func (a *aggregate) Process(ctx *operator.Context, in, out *operator.Batch) erro
 	for i := range in.Records {
 		rec := &in.Records[i]
 		if rec.StreamTime > a.s {
-			if err := a.closeDue(ctx, rec.StreamTime, in, out); err != nil {
+			if err := a.advance(ctx, rec.StreamTime, in, out); err != nil {
 				return err
 			}
 		}
@@ -170,7 +72,7 @@ func (a *aggregate) Process(ctx *operator.Context, in, out *operator.Batch) erro
 		}
 	}
 	if in.StreamTime > a.s {
-		return a.closeDue(ctx, in.StreamTime, in, out)
+		return a.advance(ctx, in.StreamTime, in, out)
 	}
 	return nil
 }
@@ -181,16 +83,34 @@ func (a *aggregate) prepare(ctx *operator.Context) error {
 		return nil
 	}
 	a.ready, a.s = true, ctx.StartTime()
+	if a.o.Emit == Every {
+		a.changed = &changes{rows: ctx.Store(a.o.changed()), every: a.o.Every.Milliseconds()}
+	}
+	for i := range a.fields {
+		a.values.used = a.values.used || a.fields[i].rows
+	}
 	if a.windows.Size == 0 {
 		a.rows = ctx.Store(a.o.Store)
+		if a.values.used {
+			a.values.store = ctx.Store(a.o.members())
+		}
+		if a.o.Forget > 0 {
+			a.due = newExpiry(a.o.Forget.Milliseconds(), ctx.Windows(a.o.due()))
+		}
 		return nil
 	}
 	a.all = ctx.Windows(a.o.Store)
+	if a.values.used {
+		a.values.all = ctx.Windows(a.o.members())
+	}
 	starts, err := a.all.Starts()
 	if err != nil {
 		return fmt.Errorf("list open windows: %w", err)
 	}
 	for _, start := range starts {
+		if a.windows.Closed(start, a.grace, a.s) {
+			a.fired++
+		}
 		a.open = append(a.open, openWindow{start, a.all.Window(start)})
 	}
 	return nil
@@ -198,48 +118,68 @@ func (a *aggregate) prepare(ctx *operator.Context) error {
 
 // add puts a record into its open windows and reports those that are closed to it.
 func (a *aggregate) add(ctx *operator.Context, rec *operator.Record, out *operator.Batch) error {
-	if rec.Key == nil {
-		return ctx.Fail(rec, operator.ClassNullKey, operator.ErrNullKey)
-	}
-	if rec.IsNull() {
-		ctx.Stats().Ignored.Add(1)
-		return nil
+	if ok, err := a.usable(ctx, rec); !ok {
+		return err
 	}
 	a.row, a.targets = a.row[:0], a.targets[:0]
-	late := operator.LateReport{Grace: a.grace, Partly: true}
+	late := operator.LateReport{Grace: a.keep, Partly: true}
 	if a.windows.Size == 0 {
 		a.targets = append(a.targets, target{rows: a.rows})
 	} else {
 		late = a.findWindows(rec)
 	}
 	if len(a.targets) > 0 {
-		if err := a.compute(rec); err != nil {
+		a.values.staged = a.values.staged[:0]
+		if err := a.compute(ctx, rec); err != nil {
 			return ctx.Fail(rec, operator.ClassOperator, err)
 		}
 		if err := a.store(ctx, rec, out); err != nil {
 			return err
 		}
 	}
-	if late.First.End != late.First.Start {
+	if !late.First.IsZero() {
 		return ctx.Late(rec, late)
 	}
 	return nil
 }
 
+// usable reports whether a record can be grouped; err is the outcome when it cannot.
+func (a *aggregate) usable(ctx *operator.Context, rec *operator.Record) (bool, error) {
+	return usable(ctx, rec, a.o.Table)
+}
+
+// maxKey is the longest key that fits into every kind of row, escaped with room for more.
+const maxKey = state.MaxKey/2 - 1024
+
+func usable(ctx *operator.Context, rec *operator.Record, table bool) (bool, error) {
+	switch {
+	case rec.Key == nil:
+		return false, ctx.Fail(rec, operator.ClassNullKey, operator.ErrNullKey)
+	case len(rec.Key) > maxKey:
+		return false, ctx.Fail(rec, operator.ClassNullKey,
+			fmt.Errorf("%w: %d bytes, at most %d", ErrKeyTooLong, len(rec.Key), maxKey))
+	case rec.IsNull() && (!table || rec.Old == nil):
+		ctx.Stats().Ignored.Add(1)
+		return false, nil
+	}
+	return true, nil
+}
+
 // findWindows fills targets with the open windows of a record and returns the closed ones.
 func (a *aggregate) findWindows(rec *operator.Record) operator.LateReport {
-	late := operator.LateReport{Grace: a.grace}
+	late := operator.LateReport{Grace: a.keep}
 	first, last := a.windows.Starts(rec.Timestamp)
 	for start := first; start <= last; start += a.windows.Advance {
 		w := a.windows.At(start)
-		if a.windows.Closed(start, a.grace, rec.StreamTime) {
-			if late.First.End == late.First.Start {
+		if a.windows.Closed(start, a.keep, rec.StreamTime) {
+			if late.First.IsZero() {
 				late.First = w
 			}
 			late.Last = w
 			continue
 		}
-		a.targets = append(a.targets, target{window: w, rows: a.window(start)})
+		a.targets = append(a.targets, target{window: w, rows: a.window(start),
+			late: a.windows.Closed(start, a.grace, rec.StreamTime)})
 	}
 	late.Partly = len(a.targets) > 0
 	return late
@@ -255,61 +195,87 @@ func (a *aggregate) window(start int64) state.Store {
 	})
 	if !ok {
 		a.open = slices.Insert(a.open, i, openWindow{start, a.all.Window(start)})
+		if a.windows.Closed(start, a.grace, a.s) {
+			a.fired++
+		}
 	}
 	return a.open[i].rows
 }
 
 // compute makes the new row of every target in a.row. The stores are unchanged.
-func (a *aggregate) compute(rec *operator.Record) error {
-	for i := range a.o.Fields {
-		f := &a.o.Fields[i]
-		if f.Value == nil {
-			a.values[i] = IntValue(1)
-			continue
-		}
-		v, err := f.Value(rec)
-		if err != nil {
-			return fmt.Errorf("field %s: %w", f.Name, err)
-		}
-		a.values[i] = v
+func (a *aggregate) compute(ctx *operator.Context, rec *operator.Record) error {
+	if a.o.Table {
+		return a.exchange(ctx, rec, &a.targets[0])
+	}
+	if err := a.evaluate(rec); err != nil {
+		return err
 	}
 	for t := range a.targets {
 		x := &a.targets[t]
-		old, ok, err := x.rows.Get(rec.Key)
+		ts, err := a.load(rec, x)
 		if err != nil {
-			return fmt.Errorf("get row: %w", err)
+			return err
 		}
-		ts := rec.Timestamp
-		if ok {
-			before, err := a.decode(old)
-			if err != nil {
+		if a.o.SkipUnchanged {
+			a.results(a.before, a.accs)
+		}
+		if a.values.used {
+			if err := a.countNew(rec, x); err != nil {
 				return err
 			}
-			ts = max(ts, before)
-		} else {
-			clear(a.accs)
 		}
-		x.from = len(a.row)
-		a.row = binary.BigEndian.AppendUint64(a.row, uint64(ts))
-		for i := range a.accs {
-			f := &a.o.Fields[i]
-			if err := a.accs[i].add(f.Func, a.values[i]); err != nil {
-				return fmt.Errorf("field %s: %w", f.Name, err)
-			}
-			a.row = a.accs[i].append(a.row, f.Func)
+		if err := a.folds.add(a.accs); err != nil {
+			return err
 		}
-		x.to = len(a.row)
+		a.finish(x, max(ts, rec.Timestamp))
 	}
 	return nil
+}
+
+// load reads the row of a target into accs, which are empty if there is none, and returns its
+// timestamp.
+func (a *aggregate) load(rec *operator.Record, x *target) (ts int64, err error) {
+	old, ok, err := x.rows.Get(rec.Key)
+	if err != nil {
+		return 0, fmt.Errorf("get row: %w", err)
+	}
+	ts = operator.NoTime
+	if ok {
+		if ts, err = a.decode(old); err != nil {
+			return 0, err
+		}
+		if a.due == nil || !a.due.expired(ts, rec.StreamTime) {
+			x.had = true
+			return ts, nil
+		}
+		if err := a.forget(rec.Key); err != nil {
+			return 0, err
+		}
+	}
+	reset(a.accs)
+	return operator.NoTime, nil
+}
+
+// finish appends the new row of a target.
+func (a *aggregate) finish(x *target, ts int64) {
+	if a.o.SkipUnchanged && x.had {
+		a.results(a.folds.values, a.accs)
+		x.same = slices.Equal(a.folds.values, a.before)
+	}
+	x.from = len(a.row)
+	a.row = binary.BigEndian.AppendUint64(a.row, uint64(ts))
+	a.row = a.folds.append(a.row, a.accs)
+	x.to = len(a.row)
+	if a.o.Table || a.reduces() {
+		x.gone = a.allNull(a.accs)
+	}
 }
 
 // decode reads a row into accs and returns its timestamp.
 func (a *aggregate) decode(row []byte) (ts int64, err error) {
 	r := fields.Reader{Left: row}
 	ts = int64(r.Fixed64())
-	for i := range a.accs {
-		a.accs[i].read(&r, a.o.Fields[i].Func)
-	}
+	a.read(&r, a.accs)
 	if !r.Whole() {
 		return 0, fmt.Errorf("decode %d bytes: %w", len(row), errRow)
 	}
@@ -319,24 +285,54 @@ func (a *aggregate) decode(row []byte) (ts int64, err error) {
 // store writes the new rows and emits them if every update is to be seen.
 func (a *aggregate) store(ctx *operator.Context, rec *operator.Record,
 	out *operator.Batch) error {
+	if err := a.values.write(); err != nil {
+		return err
+	}
 	for i := range a.targets {
 		x := &a.targets[i]
 		row := a.row[x.from:x.to]
-		if err := x.rows.Put(rec.Key, row); err != nil {
+		ts := int64(binary.BigEndian.Uint64(row))
+		var err error
+		if x.gone {
+			err = x.rows.Delete(rec.Key)
+		} else if err = x.rows.Put(rec.Key, row); err == nil && a.due != nil {
+			err = a.due.mark(rec.Key, ts)
+		}
+		if err != nil {
 			return fmt.Errorf("put row: %w", err)
 		}
-		if a.o.Emit != OnUpdate {
-			continue
+		if x.late {
+			ctx.Stats().Late.Add(1)
 		}
-		ts, err := a.decode(row)
-		if err != nil {
-			return err
-		}
-		out.Records = append(out.Records, operator.Record{Key: rec.Key, Timestamp: ts,
-			Window: x.window, StreamTime: rec.StreamTime, Order: rec.Order})
-		if err := a.emit(ctx, out); err != nil {
+		if err := a.tell(ctx, rec, x, row, out); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// tell emits the new row of a target, or remembers that it changed.
+func (a *aggregate) tell(ctx *operator.Context, rec *operator.Record, x *target, row []byte,
+	out *operator.Batch) error {
+	switch {
+	case x.same || x.gone && !x.had:
+		return nil
+	case a.o.Emit == Every && !x.late:
+		return a.changed.mark(x.window, rec.Key)
+	case a.o.Emit == OnClose && !x.late:
+		return nil
+	}
+	result := operator.Record{Key: rec.Key, Timestamp: int64(binary.BigEndian.Uint64(row)),
+		Window: x.window, StreamTime: rec.StreamTime, Order: rec.Order}
+	if x.gone {
+		takeBack(out, result)
+		return nil
+	}
+	// With one target accs still hold what the row was made of.
+	if len(a.targets) > 1 {
+		if _, err := a.decode(row); err != nil {
+			return err
+		}
+	}
+	return a.emit(ctx, out, result, a.accs)
 }

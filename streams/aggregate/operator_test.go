@@ -261,7 +261,7 @@ func TestOptionsValidate(t *testing.T) {
 		"field 0 has no name":     {Fields: []aggregate.Field{{}}},
 		`two fields are called`:   {Fields: []aggregate.Field{{Name: "n"}, {Name: "n"}}},
 		`"s": sum of what?`:       {Fields: []aggregate.Field{{Name: "s", Func: aggregate.Sum}}},
-		"unknown function 9":      {Fields: []aggregate.Field{{Name: "s", Func: 9}}},
+		"unknown function 99":     {Fields: []aggregate.Field{{Name: "s", Func: 99}}},
 		"emit on close needs":     {Fields: n, Emit: aggregate.OnClose},
 		"grace needs windows":     {Fields: n, Grace: 1},
 		"must not be negative":    {Fields: n, Windows: tumbling, Grace: -1},

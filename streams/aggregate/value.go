@@ -1,11 +1,16 @@
 package aggregate
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/big"
 	"strconv"
+
+	"github.com/millstream-io/millstream/streams/internal/fields"
 )
 
 // Kind is the type of a Value.
@@ -17,6 +22,8 @@ const (
 	Int
 	Float
 	String
+	// JSON is any other JSON value, as text: true, a list, an object.
+	JSON
 )
 
 // Value is what a field takes from a record and what it results in.
@@ -36,7 +43,35 @@ func FloatValue(f float64) Value { return Value{Kind: Float, Float: f} }
 // StringValue returns a string, which min and max compare as bytes.
 func StringValue(s string) Value { return Value{Kind: String, Text: s} }
 
-// Any returns v as int64, float64, string or nil.
+// JSONValue returns a JSON text as a value: a number, a string and null become what they are.
+func JSONValue(text []byte) (Value, error) {
+	text = bytes.TrimSpace(text)
+	if len(text) == 0 {
+		return Value{}, ErrNotJSON
+	}
+	switch c := text[0]; {
+	case c == 'n':
+		return Value{}, nil
+	case c == '"':
+		var s string
+		if err := json.Unmarshal(text, &s); err != nil {
+			return Value{}, fmt.Errorf("%w: %w", ErrNotJSON, err)
+		}
+		return StringValue(s), nil
+	case c == '-' || c >= '0' && c <= '9':
+		if i, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+			return IntValue(i), nil
+		}
+		f, err := strconv.ParseFloat(string(text), 64)
+		if err != nil {
+			return Value{}, fmt.Errorf("%w: %w", ErrNotJSON, err)
+		}
+		return FloatValue(f), nil
+	}
+	return Value{Kind: JSON, Text: string(text)}, nil
+}
+
+// Any returns v as int64, float64, string or nil; other JSON as json.RawMessage.
 func (v Value) Any() any {
 	switch v.Kind {
 	case Int:
@@ -45,8 +80,57 @@ func (v Value) Any() any {
 		return v.Float
 	case String:
 		return v.Text
+	case JSON:
+		return json.RawMessage(v.Text)
 	}
 	return nil
+}
+
+// appendBytes appends v as it is kept in rows.
+func (v Value) appendBytes(dst []byte) []byte {
+	dst = append(dst, byte(v.Kind))
+	switch v.Kind {
+	case Int:
+		return binary.AppendVarint(dst, v.Int)
+	case Float:
+		return binary.BigEndian.AppendUint64(dst, math.Float64bits(v.Float))
+	case String, JSON:
+		return append(binary.AppendUvarint(dst, uint64(len(v.Text))), v.Text...)
+	}
+	return dst
+}
+
+// readValue is the inverse of appendBytes. A kind that is not known fails r.
+func readValue(r *fields.Reader) (v Value) {
+	switch v.Kind = Kind(r.Byte()); v.Kind {
+	case Null:
+	case Int:
+		v.Int = r.Varint()
+	case Float:
+		v.Float = math.Float64frombits(r.Fixed64())
+	case String, JSON:
+		v.Text = string(r.Bytes())
+	default:
+		r.Fail()
+	}
+	return v
+}
+
+// appendIdentity appends bytes that are equal for equal values, of whatever kind of number.
+func (v Value) appendIdentity(dst []byte) []byte {
+	const limit = 1 << 53
+	if v.Kind == Float && v.Float == math.Trunc(v.Float) && math.Abs(v.Float) <= limit {
+		v = IntValue(int64(v.Float))
+	}
+	switch v.Kind {
+	case Int:
+		return binary.BigEndian.AppendUint64(append(dst, 'i'), uint64(v.Int))
+	case Float:
+		return binary.BigEndian.AppendUint64(append(dst, 'f'), math.Float64bits(v.Float))
+	case JSON:
+		return append(append(dst, 'j'), v.Text...)
+	}
+	return append(append(dst, 's'), v.Text...)
 }
 
 // AppendJSON appends v as JSON. Floats are written as JavaScript does, so a whole one has no
@@ -63,6 +147,8 @@ func (v Value) AppendJSON(dst []byte) []byte {
 			panic("invariant: a string can be marshalled: " + err.Error())
 		}
 		return append(dst, b...)
+	case JSON:
+		return append(dst, v.Text...)
 	}
 	return append(dst, "null"...)
 }
@@ -88,6 +174,9 @@ func appendFloat(dst []byte, f float64) []byte {
 
 // compare orders two numbers or two strings.
 func compare(a, b Value) (int, error) {
+	if a.Kind == JSON || b.Kind == JSON {
+		return 0, ErrNoOrder
+	}
 	if (a.Kind == String) != (b.Kind == String) {
 		return 0, ErrMixed
 	}

@@ -15,6 +15,8 @@ const (
 	ClassNullKey = "key"
 	// ClassOverflow is the class of a sum that does not fit 64 bits.
 	ClassOverflow = "overflow"
+	// ClassTooLarge is the class of a result that has grown above its bound.
+	ClassTooLarge = "too_large"
 	// ClassLate is the class of a record that came after its window was closed.
 	ClassLate = "late"
 	// ClassEncode is the class of a result that cannot be written.

@@ -225,7 +225,8 @@ func TestDeadLetterRecord(t *testing.T) {
 }
 
 func TestLateRecordsGoWhereThePolicySays(t *testing.T) {
-	report := LateReport{First: Window{Start: 0, End: 10}, Last: Window{Start: 5, End: 15}, Grace: 2, Partly: true}
+	report := LateReport{First: Window{Start: 0, End: 10},
+		Last: Window{Start: 5, End: 15}, Grace: 2, Partly: true}
 	run := func(p ErrorPolicy, late LatePolicy) (*Context, *recorder) {
 		r := &recorder{}
 		ctx := NewContext(ContextOptions{Step: "step", OnError: p, Late: late, Reporter: r})

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/millstream-io/millstream/core/record"
-	"github.com/millstream-io/millstream/streams/aggregate"
 	"github.com/millstream-io/millstream/streams/join"
 	"github.com/millstream-io/millstream/streams/operator"
 	"github.com/millstream-io/millstream/streams/streamstest"
@@ -28,6 +27,7 @@ type bare struct {
 	stores *streamstest.Stores
 	parts  []barePart
 	time   int64
+	events int64 // twice the number of records processed
 	said   []string
 }
 
@@ -43,7 +43,7 @@ func newBare(t *testing.T, d *datadriven.TestData) engine {
 		b.op = join.New(*b.s.join, "rows", nil)()
 	} else {
 		require.NoError(t, b.s.aggregate.Validate())
-		b.op = aggregate.New(b.s.aggregate)()
+		b.op = b.s.steps()
 	}
 	b.ctx = operator.NewContext(operator.ContextOptions{Step: "agg", Stores: b.stores,
 		Late: b.s.aggregate.Late, Reporter: b, StreamTime: operator.NoTime,
@@ -61,8 +61,7 @@ func (b *bare) DeadLetter(_ *operator.Record, d operator.DeadLetter) {
 
 // LateRecord implements operator.Reporter.
 func (b *bare) LateRecord(_ *operator.Record, _ string, l operator.LateReport) {
-	b.said = append(b.said, fmt.Sprintf("LATE [%d,%d) S=%d", l.First.Start, l.First.End,
-		l.StreamTime))
+	b.said = append(b.said, fmt.Sprintf("LATE %s S=%d", l.First, l.StreamTime))
 }
 
 // w returns the time of a partition.
@@ -130,7 +129,8 @@ func (b *bare) drain(t *testing.T) []string {
 		}
 		b.parts[best].records = b.parts[best].records[1:]
 		b.time = max(b.time, head.StreamTime)
-		head.StreamTime = b.time
+		head.StreamTime, head.Order = b.time, b.events
+		b.events += 2
 		if ok, _ := b.s.keep(&head); b.s.filtered && !ok {
 			out = append(out, b.process(t)...)
 			continue
@@ -201,8 +201,8 @@ func topologyOf(s setup) *topology.Builder {
 		b.Join("step", from, "table", *s.join)
 	} else {
 		b.Process("step", []string{from}, topology.ProcessOptions{
-			New: aggregate.New(s.aggregate), Stores: s.aggregate.Stores(),
-			Late: s.aggregate.Late})
+			New: s.steps, Stores: append(s.aggregate.Stores(),
+				operator.StoreSpec{Name: "table"}), Late: s.aggregate.Late})
 	}
 	b.Sink("out", "step", "out", topology.SinkOptions{})
 	return b

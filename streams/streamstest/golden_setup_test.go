@@ -1,7 +1,6 @@
 package streamstest_test
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -30,7 +29,7 @@ type setup struct {
 
 func parseSetup(t *testing.T, d *datadriven.TestData) setup {
 	s := setup{partitions: 1}
-	agg := aggregate.Field{Name: "x"}
+	fields := []aggregate.Field{{Name: "x"}}
 	ms := func(a datadriven.CmdArg) time.Duration {
 		n, err := strconv.Atoi(a.Vals[0])
 		require.NoError(t, err)
@@ -38,11 +37,8 @@ func parseSetup(t *testing.T, d *datadriven.TestData) setup {
 	}
 	for _, a := range d.CmdArgs {
 		switch a.Key {
-		case "size":
-			s.aggregate.Windows.Size = ms(a).Milliseconds()
-			if s.aggregate.Windows.Advance == 0 {
-				s.aggregate.Windows.Advance = s.aggregate.Windows.Size
-			}
+		case "size", "session", "sliding", "count":
+			s.aggregate.Windows = windowsOf(a.Key, ms(a), s.aggregate.Windows)
 		case "advance":
 			s.aggregate.Windows.Advance = ms(a).Milliseconds()
 		case "offset":
@@ -53,8 +49,18 @@ func parseSetup(t *testing.T, d *datadriven.TestData) setup {
 			if a.Vals[0] == "on_close" {
 				s.aggregate.Emit = aggregate.OnClose
 			}
+		case "every":
+			s.aggregate.Emit, s.aggregate.Every = aggregate.Every, ms(a)
+		case "emit_unchanged":
+			s.aggregate.SkipUnchanged = a.Vals[0] == "false"
+		case "lateness":
+			s.aggregate.Lateness = ms(a)
+		case "ttl":
+			s.aggregate.Forget = ms(a)
+		case "table":
+			s.aggregate.Table = true
 		case "agg":
-			agg = fieldOf(t, a.Vals[0])
+			fields = fieldsOf(t, a.Vals)
 		case "filter":
 			s.filter, s.filtered = ms(a).Milliseconds(), true
 		case "partitions":
@@ -72,40 +78,11 @@ func parseSetup(t *testing.T, d *datadriven.TestData) setup {
 			t.Fatalf("unknown argument %q", a.Key)
 		}
 	}
-	s.aggregate.Fields = []aggregate.Field{agg}
+	s.aggregate.Fields = fields
 	s.aggregate.Result = showResult
 	s.aggregate.Store = "rows"
 	s.aggregate.Late = operator.LatePolicy{Action: operator.LateSide, Topic: "late"}
 	return s
-}
-
-// fieldOf returns the aggregate called name over the record's integer value.
-func fieldOf(t *testing.T, name string) aggregate.Field {
-	value := func(rec *operator.Record) (aggregate.Value, error) {
-		n, err := strconv.ParseInt(string(rec.Value), 10, 64)
-		if errors.Is(err, strconv.ErrSyntax) {
-			return aggregate.Value{}, nil
-		}
-		return aggregate.IntValue(n), err
-	}
-	for f := aggregate.Count; f <= aggregate.Avg; f++ {
-		if f.String() == name {
-			return aggregate.Field{Name: "x", Func: f, Value: value}
-		}
-	}
-	t.Fatalf("unknown aggregate %q", name)
-	return aggregate.Field{}
-}
-
-// showResult makes the value of a result what the golden files show.
-func showResult(rec *operator.Record, values []aggregate.Value) error {
-	text := ""
-	if rec.Windowed() {
-		text = fmt.Sprintf("[%d,%d) ", rec.Window.Start, rec.Window.End)
-	}
-	text += string(rec.Key) + "=" + string(values[0].AppendJSON(nil))
-	rec.SetValue(fmt.Appendf(nil, "%s@%d", text, rec.Timestamp))
-	return nil
 }
 
 // pair makes the value of a joined record what the golden files show.

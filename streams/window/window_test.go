@@ -62,6 +62,8 @@ func TestValidateRefusesWhatIsNoWindow(t *testing.T) {
 		"no advance":      {Size: 5},
 		"gaps":            {Size: 5, Advance: 6},
 		"too many at one": {Size: 1_000_000_000, Advance: 1},
+		"no gap":          window.Sessions(0),
+		"session offset":  {Kind: window.Session, Size: 5, Offset: 1},
 	} {
 		require.ErrorIs(t, w.Validate(), window.ErrInvalid, name)
 	}

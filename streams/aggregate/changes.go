@@ -1,0 +1,109 @@
+package aggregate
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/millstream-io/millstream/streams/operator"
+	"github.com/millstream-io/millstream/streams/state"
+)
+
+// changes are the results that changed since they were last emitted, for Every. Rows:
+//
+//	end of the window i64 | start i64 | key  ->  1 byte: 1 the old result is to be taken back
+type changes struct {
+	rows  state.Store
+	every int64 // ms
+	key   []byte
+	keys  [][]byte // scratch of take
+}
+
+// next returns the last multiple of every that stream time passes between s and to. Those before
+// it were missed and count as one with it. The first time of all and the end of input pass none,
+// but at the end everything that changed comes out.
+func (c *changes) next(s, to int64) (at int64, ok bool) {
+	if s == operator.NoTime {
+		return 0, false
+	}
+	if to == operator.EndOfTime {
+		return s - floorMod(s, c.every) + c.every, true
+	}
+	at = to - floorMod(to, c.every)
+	return at, at > s
+}
+
+func floorMod(a, b int64) int64 {
+	m := a % b
+	if m < 0 {
+		m += b
+	}
+	return m
+}
+
+func (c *changes) at(w operator.Window, key []byte) []byte {
+	c.key = state.AppendTime(state.AppendTime(c.key[:0], w.End), w.Start)
+	c.key = append(c.key, key...)
+	return c.key
+}
+
+// mark remembers that a result changed.
+func (c *changes) mark(w operator.Window, key []byte) error {
+	at := c.at(w, key)
+	if _, ok, err := c.rows.Get(at); ok || err != nil {
+		return err
+	}
+	return c.rows.Put(at, []byte{0})
+}
+
+// gone remembers that there is no such result any more. emitted tells whether anybody knows it.
+func (c *changes) gone(w operator.Window, key []byte, emitted bool) error {
+	if emitted {
+		return c.rows.Put(c.at(w, key), []byte{1})
+	}
+	return c.rows.Delete(c.at(w, key))
+}
+
+// pop forgets that a result changed, and reports whether it had.
+func (c *changes) pop(w operator.Window, key []byte) (bool, error) {
+	at := c.at(w, key)
+	_, ok, err := c.rows.Get(at)
+	if err != nil || !ok {
+		return false, err
+	}
+	return true, c.rows.Delete(at)
+}
+
+// changesOf returns the keys between which the changes of one window are.
+func changesOf(w operator.Window) (from, to []byte) {
+	from = state.AppendTime(state.AppendTime(nil, w.End), w.Start)
+	return from, state.AppendTime(state.AppendTime(nil, w.End), w.Start+1)
+}
+
+// take removes the changes between two keys, nil being none, and calls fn with each.
+func (c *changes) take(from, to []byte,
+	fn func(w operator.Window, key []byte, takeBack bool) error) error {
+	c.keys = c.keys[:0]
+	err := c.rows.Scan(from, to, func(key, _ []byte) error {
+		c.keys = append(c.keys, slices.Clone(key))
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("scan changed results: %w", err)
+	}
+	for _, k := range c.keys {
+		v, ok, err := c.rows.Get(k)
+		if err != nil || !ok {
+			return fmt.Errorf("get changed result: %w", err)
+		}
+		back := len(v) > 0 && v[0] == 1
+		if err := c.rows.Delete(k); err != nil {
+			return fmt.Errorf("forget changed result: %w", err)
+		}
+		end, rest, _ := state.CutTime(k)
+		start, key, _ := state.CutTime(rest)
+		if err := fn(operator.Window{Start: start, End: end}, key, back); err != nil {
+			return err
+		}
+	}
+	return nil
+}
