@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,8 +53,10 @@ type output struct {
 	letters               *letters // nil without a dead-letter topic
 
 	// next is what follows the last record handed over, dirty that some of it is not committed.
-	next    map[client.TopicPartition]int64
-	ends    map[client.TopicPartition]int64 // of the log, as last seen
+	next map[client.TopicPartition]int64
+	ends map[client.TopicPartition]int64 // of the log, as last seen
+	// records are how many were handed over of each partition, those of earlier runs included.
+	records map[client.TopicPartition]int64
 	dirty   bool
 	changed time.Time // when it became dirty
 
@@ -68,7 +71,8 @@ type output struct {
 
 func newOutput(opts outputOptions) *output {
 	o := &output{opts: opts, next: map[client.TopicPartition]int64{},
-		ends: map[client.TopicPartition]int64{}, stop: make(chan struct{})}
+		ends: map[client.TopicPartition]int64{}, records: map[client.TopicPartition]int64{},
+		stop: make(chan struct{})}
 	o.trouble.now = opts.Now
 	return o
 }
@@ -129,12 +133,18 @@ func (o *output) position(
 	if err != nil {
 		return nil, fmt.Errorf("fetch committed offsets: %w", err)
 	}
+	// Offsets count more than records (markers of transactions), so the number is noted beside them.
+	notes, err := o.opts.Cluster.Admin().Notes(ctx, o.opts.Group)
+	if err != nil {
+		return nil, fmt.Errorf("fetch committed offsets: %w", err)
+	}
 	var offsets []host.TopicOffset
 	taken := int64(0)
 	for p := range o.opts.Partitions {
 		tp := client.TopicPartition{Topic: o.opts.Topic, Partition: p}
 		o.next[tp] = committed[tp]
-		taken += committed[tp]
+		o.records[tp], _ = strconv.ParseInt(notes[tp], 10, 64)
+		taken += o.records[tp]
 		if at, ok := committed[tp]; ok {
 			offsets = append(offsets, host.TopicOffset{Topic: tp.Topic, Partition: p, Offset: at})
 		}
@@ -235,6 +245,7 @@ func (o *output) write(ctx context.Context, sink *host.Sink, runs []client.Fetch
 	}
 	for _, run := range runs {
 		o.next[run.TopicPartition], o.ends[run.TopicPartition] = run.Next, run.End
+		o.records[run.TopicPartition] += int64(len(run.Records))
 	}
 	lag := int64(0)
 	for tp, end := range o.ends {
@@ -254,7 +265,12 @@ func (o *output) commit(ctx context.Context) error {
 	if !o.dirty {
 		return nil
 	}
-	if err := o.opts.Cluster.Admin().CommitOffsets(ctx, o.opts.Group, o.next); err != nil {
+	notes := map[client.TopicPartition]string{}
+	for tp, n := range o.records {
+		notes[tp] = strconv.FormatInt(n, 10)
+	}
+	err := o.opts.Cluster.Admin().CommitNoted(ctx, o.opts.Group, o.next, notes)
+	if err != nil {
 		return fmt.Errorf("commit offsets: %w", err)
 	}
 	o.dirty = false

@@ -159,14 +159,17 @@ func (r *rig) read(topic string) []*kgo.Record {
 	if len(left) == 0 {
 		return nil
 	}
-	c := r.connect(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: at}))
+	c := r.connect(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: at}),
+		kgo.KeepControlRecords(), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	defer c.Close()
 	var all []*kgo.Record
 	for len(left) > 0 {
 		fetches := c.PollFetches(ctx)
 		require.NoError(r.t, fetches.Err())
 		fetches.EachRecord(func(rec *kgo.Record) {
-			all = append(all, rec)
+			if !rec.Attrs.IsControl() { // the log may end with one
+				all = append(all, rec)
+			}
 			if rec.Offset+1 >= left[rec.Partition] {
 				delete(left, rec.Partition)
 			}

@@ -26,17 +26,17 @@ func (tp TopicPartition) Compare(o TopicPartition) int {
 // Fetched is a run of records of one partition.
 type Fetched struct {
 	TopicPartition
-	// Records are in offset order; compaction and control records leave gaps. The receiver owns
-	// them.
+	// Records are in offset order; compaction, control records and aborted ones leave gaps. The
+	// receiver owns them.
 	Records []record.Record
-	// Next is the position after the run, gaps included.
-	Next int64
-	// End is the end of the readable log when the run was read.
+	// From is the position before the run, Next the one after the run, gaps included.
+	From, Next int64
+	// End is the end of the log when the run was read.
 	End int64
 }
 
-// Consumer reads partitions from positions its user assigns. It is used by one goroutine at a
-// time, except that Assign, Unassign, Pause and Resume may be called during a Poll.
+// Consumer reads what is committed of partitions from positions its user assigns. It is used by one
+// goroutine at a time, except that Assign, Unassign, Pause and Resume may be called during a Poll.
 type Consumer interface {
 	// Assign starts (or moves) reading of tp at offset.
 	Assign(tp TopicPartition, offset int64)
@@ -70,6 +70,19 @@ type Producer interface {
 	Acked(tp TopicPartition) int64
 	// Close gives up what is not acknowledged: what was not sent yet will never be.
 	Close()
+}
+
+// Transactor is a producer whose records become readable together, with offsets of a group, or not
+// at all. The first Send after a Commit begins a transaction. Every error that has to do with
+// transactions is an ErrLost, and nothing can be sent after it: the way on is a new Transactor of
+// the same id, which first settles how the last transaction ended.
+type Transactor interface {
+	Producer
+	// Commit waits until everything sent is acknowledged and ends the transaction: the records and
+	// the next offsets of the group count from then on. Without a record in it, nothing is done.
+	Commit(ctx context.Context, group string, next map[TopicPartition]int64) error
+	// Abort ends the transaction without effect, as far as that can be done until ctx ends.
+	Abort(ctx context.Context)
 }
 
 // TopicSpec describes a topic to make.
@@ -114,6 +127,11 @@ type Admin interface {
 	DeleteRecords(ctx context.Context, before map[TopicPartition]int64) error
 	// CommitOffsets commits the next offsets to read to a group that has no members.
 	CommitOffsets(ctx context.Context, group string, next map[TopicPartition]int64) error
+	// CommitNoted is CommitOffsets with a text beside each offset, which Notes returns.
+	CommitNoted(ctx context.Context, group string, next map[TopicPartition]int64,
+		notes map[TopicPartition]string) error
+	// Notes returns the texts beside the committed offsets that have one.
+	Notes(ctx context.Context, group string) (map[TopicPartition]string, error)
 	// CommittedOffsets returns what was committed to the group.
 	CommittedOffsets(ctx context.Context, group string) (map[TopicPartition]int64, error)
 }
@@ -124,6 +142,9 @@ type Cluster interface {
 	Consumer() (Consumer, error)
 	// Producer returns a new producer.
 	Producer() (Producer, error)
+	// Transactor returns the producer of a transactional id. Who had the id before can commit
+	// nothing any more, and a transaction of it that was open is ended when this returns.
+	Transactor(ctx context.Context, id string) (Transactor, error)
 	// Admin returns the shared admin.
 	Admin() Admin
 	// Close closes the admin. Consumers and producers are closed by their users.

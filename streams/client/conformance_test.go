@@ -52,6 +52,9 @@ func TestConformance(t *testing.T) {
 		"group offsets":                       conformGroup,
 		"read range":                          conformReadRange,
 		"closed":                              conformClosed,
+		"transactions":                        conformTransactions,
+		"zombies":                             conformZombies,
+		"large records in transactions":       conformLargeInTransaction,
 	}
 	for kind, open := range clusters {
 		for name, test := range suite {
@@ -323,6 +326,11 @@ func conformGroup(t *testing.T, c client.Cluster) {
 	have, err := c.Admin().CommittedOffsets(ctxOf(t), "g")
 	require.NoError(t, err)
 	require.Equal(t, map[client.TopicPartition]int64{at("a", 0): 3, at("a", 1): 5}, have)
+	notes := map[client.TopicPartition]string{at("a", 0): "three"}
+	require.NoError(t, c.Admin().CommitNoted(ctxOf(t), "g", have, notes))
+	got, err := c.Admin().Notes(ctxOf(t), "g")
+	require.NoError(t, err)
+	require.Equal(t, notes, got)
 }
 
 func conformReadRange(t *testing.T, c client.Cluster) {

@@ -5,10 +5,11 @@
 //
 //	task -> Producer.Send(tp, records) ~ broker -> Producer.Flush returns when all is acknowledged
 //	task <- Consumer.Poll() <- broker           from positions the caller assigns and keeps
+//	task -> Transactor.Commit(group, offsets)   everything sent since the last one counts, or nothing
 //	worker -> Admin                             topics, log ends, offsets committed to a group
 //
 // There is no group membership here: the caller decides who reads what, and commits offsets to a
-// group only so that tools can show its lag.
+// group so that tools can show its lag. Consumers read what is committed.
 //
 // # Invariants
 //
@@ -16,6 +17,8 @@
 //     retry never appends twice (idempotent producer).
 //   - After a failed append a Producer accepts nothing more and every Flush returns that failure:
 //     a record can be missing only behind an error the caller has seen.
+//   - Of two Transactors of one id, the later one alone can commit; it begins when the last
+//     transaction of the earlier one has ended. Every error about that is ErrLost.
 //   - A Consumer returns the records of a partition in offset order from the assigned position on,
 //     none twice, none left out. A position that is not in the log any more is an error, never a
 //     silent jump.

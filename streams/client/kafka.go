@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"time"
@@ -168,6 +169,25 @@ func domain(err error) error {
 		return fmt.Errorf("%w: %w", ErrOffsetOutOfRange, err)
 	case errors.Is(err, kgo.ErrClientClosed):
 		return fmt.Errorf("%w: %w", ErrClosed, err)
+	case unavailable(err):
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return err
+}
+
+// unavailable reports an error of a connection, or an answer that may be another one later.
+func unavailable(err error) bool {
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*kgo.ErrFirstReadEOF](err); ok {
+		return true
+	}
+	for _, cause := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, io.ErrClosedPipe,
+		kgo.ErrRecordTimeout, kgo.ErrRecordRetries} {
+		if errors.Is(err, cause) {
+			return true
+		}
+	}
+	return notYet(err)
 }

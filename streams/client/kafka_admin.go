@@ -202,10 +202,16 @@ func (a kafkaAdmin) DeleteRecords(ctx context.Context, before map[TopicPartition
 func (a kafkaAdmin) CommitOffsets(ctx context.Context, group string,
 	next map[TopicPartition]int64,
 ) error {
+	return a.CommitNoted(ctx, group, next, nil)
+}
+
+func (a kafkaAdmin) CommitNoted(ctx context.Context, group string, next map[TopicPartition]int64,
+	notes map[TopicPartition]string,
+) error {
 	offsets := kadm.Offsets{}
 	for tp, at := range next {
 		offsets.Add(kadm.Offset{
-			Topic: tp.Topic, Partition: tp.Partition, At: at, LeaderEpoch: -1,
+			Topic: tp.Topic, Partition: tp.Partition, At: at, LeaderEpoch: -1, Metadata: notes[tp],
 		})
 	}
 	answers, err := a.client.CommitOffsets(ctx, group, offsets)
@@ -220,24 +226,42 @@ func (a kafkaAdmin) CommitOffsets(ctx context.Context, group string,
 
 func (a kafkaAdmin) CommittedOffsets(ctx context.Context, group string,
 ) (map[TopicPartition]int64, error) {
+	offsets := map[TopicPartition]int64{}
+	err := a.committed(ctx, group, func(tp TopicPartition, o kadm.Offset) { offsets[tp] = o.At })
+	return offsets, err
+}
+
+func (a kafkaAdmin) Notes(ctx context.Context, group string) (map[TopicPartition]string, error) {
+	notes := map[TopicPartition]string{}
+	err := a.committed(ctx, group, func(tp TopicPartition, o kadm.Offset) {
+		if o.Metadata != "" {
+			notes[tp] = o.Metadata
+		}
+	})
+	return notes, err
+}
+
+// committed calls fn with each committed offset of a group.
+func (a kafkaAdmin) committed(ctx context.Context, group string,
+	fn func(TopicPartition, kadm.Offset),
+) error {
 	answers, err := a.client.FetchOffsets(ctx, group)
 	if errors.Is(err, kerr.GroupIDNotFound) {
-		return map[TopicPartition]int64{}, nil
+		return nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("fetch offsets of group %s: %w", group, err)
+		return fmt.Errorf("fetch offsets of group %s: %w", group, err)
 	}
-	offsets := map[TopicPartition]int64{}
 	for topic, partitions := range answers {
 		for partition, o := range partitions {
 			if o.Err != nil {
-				return nil, fmt.Errorf("fetch offset of %s-%d of group %s: %w", topic, partition,
-					group, o.Err)
+				return fmt.Errorf("fetch offset of %s-%d of group %s: %w", topic, partition, group,
+					o.Err)
 			}
 			if o.At >= 0 {
-				offsets[TopicPartition{topic, partition}] = o.At
+				fn(TopicPartition{topic, partition}, o.Offset)
 			}
 		}
 	}
-	return offsets, nil
+	return nil
 }

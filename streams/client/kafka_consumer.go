@@ -32,7 +32,8 @@ func (k *Kafka) Consumer() (Consumer, error) {
 		kgo.FetchMaxBytes(k.opts.FetchBytes),
 		kgo.FetchMaxPartitionBytes(min(k.opts.FetchBytes, 1<<20)),
 		kgo.FetchMaxWait(k.opts.FetchWait),
-		kgo.KeepControlRecords(),
+		kgo.KeepControlRecords(), // so that the position moves over them
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 	)...)
 	if err != nil {
 		return nil, fmt.Errorf("make Kafka consumer: %w", err)
@@ -141,7 +142,7 @@ func (c *kafkaConsumer) take(tp TopicPartition, p *kgo.FetchPartition) (Fetched,
 	}
 	c.mu.at[tp] = last + 1
 	c.mu.Unlock()
-	run := Fetched{TopicPartition: tp, Next: last + 1, End: p.HighWatermark}
+	run := Fetched{TopicPartition: tp, From: at, Next: last + 1, End: p.HighWatermark}
 	run.Records = convert(p.Records, at)
 	return run, true
 }

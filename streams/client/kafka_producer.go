@@ -22,6 +22,8 @@ type kafkaProducer struct {
 	// large sends records that need a batch of their own; nil before the first.
 	large    *kgo.Client
 	newLarge func() (*kgo.Client, error)
+	// onMove, if set, hears what more a partition has on its way, or less; mu is held.
+	onMove func(tp TopicPartition, bytes int64)
 	// known holds the partitions that have acknowledged a record. Only Send uses it.
 	known map[TopicPartition]bool
 
@@ -163,7 +165,7 @@ func (p *kafkaProducer) produce(ctx context.Context, client *kgo.Client, tp Topi
 		}
 		s.bytes += int64(len(r.Key)+len(r.Value)) + 16
 	}
-	if err := p.admit(ctx, s.bytes); err != nil {
+	if err := p.admit(ctx, tp, s.bytes); err != nil {
 		return err
 	}
 	done := s.done
@@ -187,7 +189,7 @@ func headerSlab(records []record.Record) []kgo.RecordHeader {
 }
 
 // admit waits until bytes more may be on their way.
-func (p *kafkaProducer) admit(ctx context.Context, bytes int64) error {
+func (p *kafkaProducer) admit(ctx context.Context, tp TopicPartition, bytes int64) error {
 	for {
 		p.mu.Lock()
 		if err := p.mu.err; err != nil {
@@ -197,6 +199,9 @@ func (p *kafkaProducer) admit(ctx context.Context, bytes int64) error {
 		if p.mu.sends == 0 || p.mu.bytes+bytes <= p.limit {
 			p.mu.bytes += bytes
 			p.mu.sends++
+			if p.onMove != nil {
+				p.onMove(tp, bytes)
+			}
 			p.mu.Unlock()
 			return nil
 		}
@@ -238,7 +243,7 @@ func (s *sent) done(r *kgo.Record, err error) {
 	s.left--
 	switch {
 	case err != nil && s.err == nil:
-		s.err = fmt.Errorf("append to %s: %w: %w", s.tp, ErrProduce, domain(err))
+		s.err = fmt.Errorf("append to %s: %w: %w", s.tp, ErrProduce, lost(err))
 	case err == nil:
 		s.next = max(s.next, r.Offset+1)
 	}
@@ -249,6 +254,9 @@ func (s *sent) done(r *kgo.Record, err error) {
 	p.mu.Lock()
 	p.mu.bytes -= s.bytes
 	p.mu.sends--
+	if p.onMove != nil {
+		p.onMove(s.tp, -s.bytes)
+	}
 	if s.next > p.mu.acked[s.tp] {
 		p.mu.acked[s.tp] = s.next
 	}

@@ -13,8 +13,11 @@ import (
 
 // Op is one request to a Memory, for its fault hooks.
 type Op struct {
-	// Kind is "append", "poll", "commit", "create", "topics", "ranges", "offsets" or "delete".
+	// Kind is "append", "poll", "commit", "create", "topics", "ranges", "offsets" or "delete"; of
+	// transactions "init", "end" and "abort".
 	Kind string
+	// ID is the transactional id, if there is one.
+	ID string
 	// TopicPartition is set for appends.
 	TopicPartition
 	// Records are those of an append; hooks must not change them.
@@ -28,6 +31,8 @@ type Memory struct {
 		sync.Mutex
 		topics map[string]*memTopic
 		groups map[string]map[TopicPartition]int64
+		notes  map[string]map[TopicPartition]string
+		ids    map[string]*memID // by transactional id
 		nextID int
 		// changed is closed and replaced when a log grows or a consumer is told something.
 		changed chan struct{}
@@ -45,8 +50,20 @@ type memTopic struct {
 
 type memLog struct {
 	start   int64
-	records []record.Record // offsets ascending, gaps after Compact
+	records []memRecord // offsets ascending, gaps after Compact
 	end     int64
+}
+
+// memRecord is a record, or the marker of a transaction, which no reader sees.
+type memRecord struct {
+	record.Record
+	txn    *memTxn // nil for what is in none
+	marker bool
+}
+
+// visible tells whether a reader of committed records sees it.
+func (r *memRecord) visible() bool {
+	return !r.marker && (r.txn == nil || r.txn.state == memCommitted)
 }
 
 var _ Cluster = (*Memory)(nil)
@@ -56,6 +73,8 @@ func NewMemory() *Memory {
 	m := &Memory{}
 	m.mu.topics = map[string]*memTopic{}
 	m.mu.groups = map[string]map[TopicPartition]int64{}
+	m.mu.notes = map[string]map[TopicPartition]string{}
+	m.mu.ids = map[string]*memID{}
 	m.mu.changed = make(chan struct{})
 	m.mu.maxPoll = 1000
 	return m
@@ -76,7 +95,7 @@ func (m *Memory) SetMaxPoll(n int) {
 	m.mu.maxPoll = n
 }
 
-// Records returns a copy of what a partition holds.
+// Records returns a copy of the committed records a partition holds.
 func (m *Memory) Records(tp TopicPartition) []record.Record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -84,7 +103,13 @@ func (m *Memory) Records(tp TopicPartition) []record.Record {
 	if l == nil {
 		return nil
 	}
-	return slices.Clone(l.records)
+	var list []record.Record
+	for i := range l.records {
+		if l.records[i].visible() {
+			list = append(list, l.records[i].Record)
+		}
+	}
+	return list
 }
 
 // Configs returns the configs a topic was made with.
@@ -99,7 +124,7 @@ func (m *Memory) Configs(topic string) map[string]string {
 
 // Append appends records as another producer would.
 func (m *Memory) Append(tp TopicPartition, records ...record.Record) error {
-	_, err := m.append(tp, records)
+	_, err := m.append(tp, records, nil)
 	return err
 }
 
@@ -116,7 +141,7 @@ func (m *Memory) Trim(tp TopicPartition, start int64) {
 	defer m.mu.Unlock()
 	l := m.logLocked(tp)
 	l.start = max(l.start, start)
-	l.records = slices.DeleteFunc(l.records, func(r record.Record) bool { return r.Offset < start })
+	l.records = slices.DeleteFunc(l.records, func(r memRecord) bool { return r.Offset < start })
 }
 
 // Compact keeps the last record of each key of a partition, as the cleaner does; offsets stay.
@@ -125,11 +150,13 @@ func (m *Memory) Compact(tp TopicPartition) {
 	defer m.mu.Unlock()
 	l := m.logLocked(tp)
 	last := map[string]int64{}
-	for _, r := range l.records {
-		last[string(r.Key)] = r.Offset
+	for i := range l.records {
+		if r := &l.records[i]; r.visible() {
+			last[string(r.Key)] = r.Offset
+		}
 	}
-	l.records = slices.DeleteFunc(l.records, func(r record.Record) bool {
-		return last[string(r.Key)] != r.Offset
+	l.records = slices.DeleteFunc(l.records, func(r memRecord) bool {
+		return r.visible() && last[string(r.Key)] != r.Offset
 	})
 }
 
@@ -167,9 +194,12 @@ func (m *Memory) do(op Op, fn func() error) error {
 }
 
 // append appends copies of records and returns the new end.
-func (m *Memory) append(tp TopicPartition, records []record.Record) (int64, error) {
+func (m *Memory) append(tp TopicPartition, records []record.Record, txn *memTxn) (int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if txn != nil && txn.state != memOpen {
+		return 0, fmt.Errorf("append to %s: %w", tp, ErrLost)
+	}
 	l := m.logLocked(tp)
 	if l == nil {
 		return 0, fmt.Errorf("append to %s: %w", tp, ErrUnknownTopic)
@@ -177,8 +207,11 @@ func (m *Memory) append(tp TopicPartition, records []record.Record) (int64, erro
 	for i := range records {
 		r := records[i].Clone()
 		r.Offset = l.end
-		l.records = append(l.records, r)
+		l.records = append(l.records, memRecord{Record: r, txn: txn})
 		l.end++
+	}
+	if txn != nil {
+		txn.logs[l] = true
 	}
 	m.notifyLocked()
 	return l.end, nil
@@ -197,6 +230,8 @@ func (m *Memory) Close() {}
 
 // memProducer appends at once and reports at Flush, as a network client would.
 type memProducer struct {
+	id     string  // transactional id, "" for none
+	txn    *memTxn // the open transaction, nil for none
 	m      *Memory
 	acked  map[TopicPartition]int64
 	err    error
@@ -218,8 +253,9 @@ func (p *memProducer) Send(ctx context.Context, tp TopicPartition, records []rec
 		return 0, nil
 	}
 	var end int64
-	err := p.m.do(Op{Kind: "append", TopicPartition: tp, Records: records}, func() (err error) {
-		end, err = p.m.append(tp, records)
+	op := Op{Kind: "append", ID: p.id, TopicPartition: tp, Records: records}
+	err := p.m.do(op, func() (err error) {
+		end, err = p.m.append(tp, records, p.txn)
 		return err
 	})
 	if err != nil {
@@ -341,6 +377,23 @@ func (a memAdmin) DeleteRecords(_ context.Context, before map[TopicPartition]int
 func (a memAdmin) CommitOffsets(_ context.Context, group string,
 	next map[TopicPartition]int64,
 ) error {
+	return a.CommitNoted(context.Background(), group, next, nil)
+}
+
+func (a memAdmin) Notes(_ context.Context, group string) (map[TopicPartition]string, error) {
+	var notes map[TopicPartition]string
+	err := a.m.do(Op{Kind: "offsets"}, func() error {
+		a.m.mu.Lock()
+		defer a.m.mu.Unlock()
+		notes = maps.Clone(a.m.mu.notes[group])
+		return nil
+	})
+	return notes, err
+}
+
+func (a memAdmin) CommitNoted(_ context.Context, group string, next map[TopicPartition]int64,
+	notes map[TopicPartition]string,
+) error {
 	return a.m.do(Op{Kind: "commit"}, func() error {
 		a.m.mu.Lock()
 		defer a.m.mu.Unlock()
@@ -348,6 +401,7 @@ func (a memAdmin) CommitOffsets(_ context.Context, group string,
 			a.m.mu.groups[group] = map[TopicPartition]int64{}
 		}
 		maps.Copy(a.m.mu.groups[group], next)
+		a.m.mu.notes[group] = maps.Clone(notes)
 		return nil
 	})
 }

@@ -107,17 +107,33 @@ func (c *memConsumer) take() ([]Fetched, chan struct{}, error) {
 		case at == l.end:
 			continue
 		}
-		i := firstAt(l, at)
-		n := min(len(l.records)-i, c.m.mu.maxPoll)
-		run := Fetched{TopicPartition: tp, Next: l.end, End: l.end}
-		run.Records = slices.Clone(l.records[i : i+n])
-		if i+n < len(l.records) {
-			run.Next = run.Records[n-1].Offset + 1
+		run := l.read(at, c.m.mu.maxPoll)
+		if run.Next == at {
+			continue // behind an open transaction
 		}
+		run.TopicPartition = tp
 		c.at[tp] = run.Next
 		runs = append(runs, run)
 	}
 	return runs, c.m.mu.changed, nil
+}
+
+// read returns at most limit records from an offset on: what is committed, up to the first record
+// of a transaction that is open.
+func (l *memLog) read(at int64, limit int) Fetched {
+	run := Fetched{From: at, Next: at, End: l.end}
+	for i := firstAt(l, at); i < len(l.records); i++ {
+		r := &l.records[i]
+		if len(run.Records) == limit || r.txn != nil && r.txn.state == memOpen {
+			return run
+		}
+		if r.visible() {
+			run.Records = append(run.Records, r.Record)
+		}
+		run.Next = r.Offset + 1
+	}
+	run.Next = l.end
+	return run
 }
 
 // firstAt returns the index of the first record at or after offset.

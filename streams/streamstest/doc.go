@@ -9,7 +9,7 @@
 // # Invariants
 //
 //   - The Driver does what the real worker does with the same task cores: reads in batches, commits
-//     state with positions, drops what was already written when it writes again after a crash.
+//     outputs, state and positions together, goes back to the last commit after a crash.
 //   - With Options.Rand tasks, batch sizes, commits and crashes are chosen at random from it. The
 //     output of a topology must not depend on them.
 //

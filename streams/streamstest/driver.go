@@ -40,8 +40,7 @@ type runner struct {
 	core      *task.Core
 	read      map[place]int64 // next offset to read
 	committed []byte          // snapshot, nil before the first commit
-	written   map[place]int64 // last sequence in each output partition, as a reader of it sees
-	outputs   []task.Output
+	outputs   []task.Output   // of the open transaction
 }
 
 // place is a topic partition.
@@ -66,8 +65,7 @@ func New(b *topology.Builder, o Options) (*Driver, error) {
 	}
 	for _, sub := range topo.Subs {
 		for p := range sub.Partitions {
-			r := &runner{d: d, sub: sub, partition: p, stores: NewStores(),
-				written: map[place]int64{}}
+			r := &runner{d: d, sub: sub, partition: p, stores: NewStores()}
 			if err := r.start(); err != nil {
 				return nil, err
 			}
@@ -187,7 +185,7 @@ func (d *Driver) runRandomly() error {
 			return fmt.Errorf("run task %s: %w", r.core.Writer(), err)
 		}
 		if rnd.IntN(2) == 0 {
-			r.write(rnd.IntN(2) == 0)
+			r.outputs = r.core.TakeOutputs(r.outputs)
 		}
 		if rnd.IntN(2) == 0 {
 			r.commit()
@@ -255,31 +253,14 @@ func (r *runner) work() (moved bool, err error) {
 	return fmt.Sprint(r.read, string(r.committed)) != before, nil
 }
 
-// write appends outputs to their topics, leaving out those that are there already. half stops in
-// the middle, as a crash would.
-func (r *runner) write(half bool) {
-	r.outputs = r.core.TakeOutputs(r.outputs)
-	n := len(r.outputs)
-	if half {
-		n /= 2
-	}
-	for _, o := range r.outputs[:n] {
-		at := place{o.Topic, o.Partition}
-		if !o.Control {
-			if o.Seq <= r.written[at] {
-				continue
-			}
-			r.written[at] = o.Seq
-		}
-		r.d.Feed(o.Topic, o.Partition, o.Record)
-	}
-	r.outputs = append(r.outputs[:0], r.outputs[n:]...)
-}
-
-// commit writes all outputs, then keeps state and positions.
+// commit makes outputs, state and positions permanent together.
 func (r *runner) commit() {
 	r.core.Watermarks()
-	r.write(false)
+	r.outputs = r.core.TakeOutputs(r.outputs)
+	for _, o := range r.outputs {
+		r.d.Feed(o.Topic, o.Partition, o.Record)
+	}
+	r.outputs = r.outputs[:0]
 	r.committed = r.core.Snapshot()
 	r.stores.Commit()
 }

@@ -159,7 +159,7 @@ func (b *bare) process(t *testing.T, recs ...operator.Record) []string {
 // runner is a topology on its way: the driver, or workers.
 type runner interface {
 	feed(t *testing.T, topic string, r record.Record)
-	end()
+	end(t *testing.T)
 	// settle lets everything be processed and, where the way to run says so, crash or move.
 	settle(t *testing.T)
 	output(topic string) []streamstest.Record
@@ -210,7 +210,7 @@ func topologyOf(s setup) *topology.Builder {
 
 func (w *whole) feed(t *testing.T, line string) []string {
 	if line == "end" {
-		w.r.end()
+		w.r.end(t)
 	} else {
 		side, partition, raw := parseLine(t, line)
 		topic := fmt.Sprintf("in%d", partition)
@@ -277,7 +277,7 @@ func newOrder(start func(*testing.T, *topology.Builder) runner,
 
 func (o *order) feed(t *testing.T, line string) []string {
 	if line == "end" {
-		o.r.end()
+		o.r.end(t)
 	} else {
 		topic, list, _ := strings.Cut(line, ": ")
 		for _, ts := range strings.Fields(list) {

@@ -172,7 +172,7 @@ func joinTopology(s joinSetup) *topology.Builder {
 
 func (w *wholeJoin) feed(t *testing.T, line string) []string {
 	if line == "end" {
-		w.r.end()
+		w.r.end(t)
 	} else {
 		side, _, raw := parseLine(t, line)
 		if side == "" {

@@ -26,7 +26,7 @@ func onDriver(crash bool) func(*testing.T, *topology.Builder) runner {
 }
 
 func (r *driven) feed(_ *testing.T, topic string, rec record.Record) { r.d.Feed(topic, 0, rec) }
-func (r *driven) end()                                               { r.d.EndOfInput() }
+func (r *driven) end(*testing.T)                                     { r.d.EndOfInput() }
 func (r *driven) output(topic string) []streamstest.Record           { return r.d.Output(topic) }
 
 func (r *driven) settle(t *testing.T) {
@@ -53,7 +53,7 @@ func (r *worked) feed(t *testing.T, topic string, rec record.Record) {
 	require.NoError(t, r.ws.Feed(topic, 0, rec))
 }
 
-func (r *worked) end()                                     { r.ws.EndOfInput() }
+func (r *worked) end(t *testing.T)                         { require.NoError(t, r.ws.EndOfInput()) }
 func (r *worked) output(topic string) []streamstest.Record { return r.ws.Output(topic) }
 
 func (r *worked) settle(t *testing.T) {

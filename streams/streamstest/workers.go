@@ -92,7 +92,9 @@ func (ws *Workers) start() error {
 		r := &running{w: w, cancel: cancel, done: make(chan error, 1)}
 		ws.running = append(ws.running, r)
 		if ws.ended {
-			ws.tellEnd(w)
+			if err := ws.tellEnd(w); err != nil {
+				return err
+			}
 		}
 		go func() { r.done <- w.Run(ctx) }()
 	}
@@ -100,14 +102,20 @@ func (ws *Workers) start() error {
 }
 
 // tellEnd tells a worker that the topics outside the topology end where they are.
-func (ws *Workers) tellEnd(w *task.Worker) {
+func (ws *Workers) tellEnd(w *task.Worker) error {
 	for topic, n := range ws.parts {
 		ends := map[int32]int64{}
 		for p := range n {
-			ends[p] = int64(len(ws.cluster.Records(client.TopicPartition{Topic: topic, Partition: p})))
+			tp := client.TopicPartition{Topic: topic, Partition: p}
+			ranges, err := ws.cluster.Admin().Ranges(context.Background(), tp)
+			if err != nil {
+				return err
+			}
+			ends[p] = ranges[tp].End
 		}
 		w.EndInput(topic, ends)
 	}
+	return nil
 }
 
 // Feed appends records to a partition of a topic.
@@ -116,11 +124,14 @@ func (ws *Workers) Feed(topic string, partition int32, recs ...record.Record) er
 }
 
 // EndOfInput declares that the topics outside the topology end where they are.
-func (ws *Workers) EndOfInput() {
+func (ws *Workers) EndOfInput() error {
 	ws.ended = true
 	for _, r := range ws.running {
-		ws.tellEnd(r.w)
+		if err := ws.tellEnd(r.w); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // Run lets the workers work until nothing is left to do, and commits.

@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/millstream-io/millstream/core/record"
+	"github.com/millstream-io/millstream/streams/client"
 	"github.com/millstream-io/millstream/streams/state"
 )
 
-// commit makes everything processed so far permanent. The order is the proof (see doc.go): outputs
-// and changed rows are acknowledged before the commit record is sent, and the state is told after
-// the record is acknowledged. clean says that the task writes nothing more after it.
-func (t *loop) commit(ctx context.Context, clean bool) error {
+// commit makes everything processed so far permanent: outputs, changed rows, the commit record and
+// the offsets of the inputs are one transaction, and the state is told after it (see doc.go).
+func (t *loop) commit(ctx context.Context) error {
 	t.core.Watermarks()
 	if err := t.emit(ctx); err != nil {
 		return err
@@ -20,25 +20,22 @@ func (t *loop) commit(ctx context.Context, clean bool) error {
 	if err := t.sendRows(ctx); err != nil {
 		return err
 	}
-	if err := t.writer.producer.Flush(ctx); err != nil {
-		return fmt.Errorf("task %s: write outputs and changelog: %w", t.name, err)
-	}
 	next := commitRecord{
-		Clean: clean, Fingerprint: t.sub.Fingerprint, Snapshot: t.core.Snapshot(),
-		From: t.last.From, Outputs: t.writer.positions(),
+		Fingerprint: t.sub.Fingerprint, Snapshot: t.core.Snapshot(), From: t.last.From,
+		Topics: t.last.Topics,
 	}
 	if next.Snapshot == nil {
 		next.Snapshot = []byte{}
 	}
-	if err := t.seal(ctx, next); err != nil {
+	inputs := t.core.Inputs()
+	if err := t.seal(ctx, next, inputs); err != nil {
 		return err
 	}
 	t.dirty = false
 	now := time.Now()
 	t.status.commit(now, now.Sub(t.lastCommit))
 	t.lastCommit = now
-	inputs := t.core.Inputs()
-	t.committed(t, inputs)
+	t.committed(inputs)
 	t.report(inputs)
 	return nil
 }
@@ -60,22 +57,26 @@ func (t *loop) sendRows(ctx context.Context) error {
 	if len(t.rows) == 0 {
 		return nil
 	}
-	t.rowsSent = true
 	t.status.rows.Add(int64(len(t.rows)))
-	_, err = t.writer.producer.Send(ctx, t.changelog, t.rows)
-	return err
+	if _, err = t.out.txn.Send(ctx, t.changelog, t.rows); err != nil {
+		return fmt.Errorf("task %s: write changed rows: %w", t.name, err)
+	}
+	return nil
 }
 
-// seal writes the commit record and, once it is acknowledged, commits the state.
-func (t *loop) seal(ctx context.Context, next commitRecord) error {
+// seal ends the transaction with its commit record and, once that is sure, commits the state.
+func (t *loop) seal(ctx context.Context, next commitRecord, inputs []Input) error {
 	value := next.encode()
-	if err := t.append(ctx, []record.Record{metaRecord(value)}); err != nil {
-		return err
+	_, err := t.out.txn.Send(ctx, t.changelog, []record.Record{metaRecord(value)})
+	if err == nil {
+		err = t.out.txn.Commit(ctx, t.opts.Group, t.offsets(inputs))
 	}
-	t.last, t.rowsSent = next, false
-	err := t.db.Commit(time.Now(), state.Meta{
-		Next: t.writer.producer.Acked(t.changelog), Commit: value,
-	})
+	if err != nil {
+		return fmt.Errorf("task %s: commit: %w", t.name, err)
+	}
+	t.out.bytes = 0
+	t.last = next
+	err = t.db.Commit(time.Now(), state.Meta{Next: t.out.txn.Acked(t.changelog), Commit: value})
 	if err == nil {
 		return nil
 	}
@@ -89,16 +90,37 @@ func (t *loop) seal(ctx context.Context, next commitRecord) error {
 	return nil
 }
 
-// append appends records to the changelog and waits for the acknowledgement of all that was sent.
-func (t *loop) append(ctx context.Context, records []record.Record) error {
-	_, err := t.writer.producer.Send(ctx, t.changelog, records)
-	if err == nil {
-		err = t.writer.producer.Flush(ctx)
+// commitThrough is commit, not given up at once when ctx ends.
+func (t *loop) commitThrough(ctx context.Context) error {
+	longer, cancel := t.patient(ctx)
+	defer cancel()
+	return t.commit(longer)
+}
+
+// patient returns a context that outlives ctx by the time a stop may take. A commit that is given
+// up half way may have happened or not, and the task would have to be opened again to find out.
+func (t *loop) patient(ctx context.Context) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(t.opts.DrainTimeout, cancel)
+		context.AfterFunc(longer, func() { timer.Stop() })
+	})
+	return longer, func() {
+		stop()
+		cancel()
 	}
-	if err != nil {
-		return fmt.Errorf("task %s: write commit record: %w", t.name, err)
+}
+
+// offsets are the positions the group gets. Of a partition that every task reads, as that of a
+// broadcast table, only the task of the same number tells.
+func (t *loop) offsets(inputs []Input) map[client.TopicPartition]int64 {
+	next := make(map[client.TopicPartition]int64, len(inputs))
+	for _, in := range inputs {
+		if in.Partition == t.partition {
+			next[client.TopicPartition{Topic: in.Topic, Partition: in.Partition}] = t.position(in)
+		}
 	}
-	return nil
+	return next
 }
 
 // metaRecord is the changelog record that ends a commit.

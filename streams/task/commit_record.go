@@ -3,6 +3,8 @@ package task
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/millstream-io/millstream/streams/client"
 	"github.com/millstream-io/millstream/streams/internal/fields"
@@ -21,8 +23,10 @@ type commitRecord struct {
 	Seq int64
 	// From are the positions a first run was told to start at.
 	From []position
-	// Outputs are the partitions the writer writes.
+	// Outputs are the partitions a SequencedProducer writes.
 	Outputs []outPosition
+	// Topics are the ids the input topics had when they were first read.
+	Topics map[string]string
 }
 
 // position is an offset in a partition.
@@ -39,14 +43,15 @@ type outPosition struct {
 	Seq  int64
 }
 
-// Layout (version 1), numbers as varints:
+// Layout (version 2), numbers as varints:
 //
 //	version byte | bits byte (0 clean, 1 snapshot present) | seq | len fingerprint | fingerprint
 //	| len snapshot | snapshot
 //	| n from | n * { len topic | topic | partition | offset }
 //	| n outputs | n * { len topic | topic | partition | next | seq }
+//	| n topics | n * { len topic | topic | len id | id }
 const (
-	commitVersion     = 1
+	commitVersion     = 2
 	commitClean       = 1
 	commitHasSnapshot = 2
 )
@@ -62,8 +67,7 @@ func (c *commitRecord) encode() []byte {
 	b := make([]byte, 0, 64+len(c.Snapshot)+32*(len(c.From)+len(c.Outputs)))
 	b = append(b, commitVersion, bits)
 	b = binary.AppendVarint(b, c.Seq)
-	b = binary.AppendUvarint(b, uint64(len(c.Fingerprint)))
-	b = append(b, c.Fingerprint...)
+	b = appendText(b, c.Fingerprint)
 	b = binary.AppendUvarint(b, uint64(len(c.Snapshot)))
 	b = append(b, c.Snapshot...)
 	b = binary.AppendUvarint(b, uint64(len(c.From)))
@@ -75,13 +79,19 @@ func (c *commitRecord) encode() []byte {
 		b = binary.AppendVarint(appendPartition(b, p.TopicPartition), p.Next)
 		b = binary.AppendVarint(b, p.Seq)
 	}
+	b = binary.AppendUvarint(b, uint64(len(c.Topics)))
+	for _, topic := range slices.Sorted(maps.Keys(c.Topics)) {
+		b = appendText(appendText(b, topic), c.Topics[topic])
+	}
 	return b
 }
 
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+}
+
 func appendPartition(b []byte, tp client.TopicPartition) []byte {
-	b = binary.AppendUvarint(b, uint64(len(tp.Topic)))
-	b = append(b, tp.Topic...)
-	return binary.AppendVarint(b, int64(tp.Partition))
+	return binary.AppendVarint(appendText(b, tp.Topic), int64(tp.Partition))
 }
 
 // decodeCommit reads a commit record; it shares no memory with b.
@@ -103,6 +113,13 @@ func decodeCommit(b []byte) (*commitRecord, error) {
 	}
 	for n := r.Count(4); n > 0; n-- {
 		c.Outputs = append(c.Outputs, outPosition{readPartition(&r), r.Varint(), r.Varint()})
+	}
+	for n := r.Count(2); n > 0; n-- {
+		if c.Topics == nil {
+			c.Topics = map[string]string{}
+		}
+		topic := string(r.Bytes())
+		c.Topics[topic] = string(r.Bytes())
 	}
 	if !r.Whole() {
 		return nil, fmt.Errorf("%w: %d bytes", ErrCommitRecord, len(b))

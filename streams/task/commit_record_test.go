@@ -19,10 +19,12 @@ func TestCommitRecordBytes(t *testing.T) {
 		Outputs: []outPosition{
 			{client.TopicPartition{Topic: "o", Partition: 0}, 64, -1},
 		},
+		Topics: map[string]string{"in": "ID"},
 	}
-	want := "01" + "03" + "0a" + "01" + "66" + "02" + "6162" +
+	want := "02" + "03" + "0a" + "01" + "66" + "02" + "6162" +
 		"01" + "02" + "696e" + "02" + "0e" +
-		"01" + "01" + "6f" + "00" + "8001" + "01"
+		"01" + "01" + "6f" + "00" + "8001" + "01" +
+		"01" + "02" + "696e" + "02" + "4944"
 	require.Equal(t, want, hex.EncodeToString(c.encode()))
 	back, err := decodeCommit(c.encode())
 	require.NoError(t, err)

@@ -41,7 +41,7 @@ type loop struct {
 	name      string // <app>.<sub>.<partition>
 	log       *slog.Logger
 	reader    *reader
-	committed func(t *loop, inputs []Input)
+	committed func(inputs []Input)
 
 	inbox *inbox
 	// done is closed when run has returned.
@@ -49,7 +49,7 @@ type loop struct {
 
 	core      processor
 	db        *state.DB
-	writer    *writer
+	out       *sender
 	changelog client.TopicPartition
 	inputs    []*input
 	byTP      map[client.TopicPartition]*input
@@ -59,24 +59,21 @@ type loop struct {
 	// dirty: something happened since the last commit.
 	dirty bool
 	// broken: the core failed half way, so nothing since the last commit may be committed.
-	broken bool
-	// rowsSent: the changelog has rows that no commit record covers yet.
-	rowsSent   bool
+	broken     bool
 	lastCommit time.Time
 	outputs    []Output
 	pausedBuf  []Input
 	paused     map[client.TopicPartition]bool
 	rows       []record.Record
 	slab       slab
-	status     taskStatus
+	status     *taskStatus // of the seat
 	// killed: the process of this task is taken for dead (Worker.Kill).
 	killed atomic.Bool
 }
 
-func newLoop(opts Options, sub *topology.Sub, partition int32) *loop {
+func newLoop(opts Options, s *seat) *loop {
 	t := &loop{
-		opts: opts, sub: sub, partition: partition,
-		name:   fmt.Sprintf("%s.%s.%d", opts.Topology.App, sub.Name, partition),
+		opts: opts, sub: s.sub, partition: s.partition, name: s.name, status: &s.status,
 		inbox:  newInbox(opts.InboxBytes),
 		done:   make(chan struct{}),
 		byTP:   map[client.TopicPartition]*input{},
@@ -84,7 +81,7 @@ func newLoop(opts Options, sub *topology.Sub, partition int32) *loop {
 	}
 	t.log = opts.Logger.With("task", t.name)
 	t.changelog = client.TopicPartition{
-		Topic: ChangelogTopic(opts.Topology.App, sub.Name), Partition: partition,
+		Topic: ChangelogTopic(opts.Topology.App, s.sub.Name), Partition: s.partition,
 	}
 	return t
 }
@@ -121,7 +118,7 @@ func (t *loop) run(ctx context.Context) error {
 		}
 		due := time.Until(t.lastCommit.Add(t.opts.CommitInterval))
 		if t.dirty && (due <= 0 || t.full()) {
-			if err := t.commit(ctx, false); err != nil {
+			if err := t.commitThrough(ctx); err != nil {
 				if ctx.Err() != nil && !t.killed.Load() {
 					return t.drain(ctx)
 				}
@@ -161,7 +158,7 @@ func (t *loop) turn(ctx context.Context) (busy bool, err error) {
 		}
 	}
 	if resume {
-		t.reader.release(t.partitions()...)
+		t.reader.release(t, t.partitions()...)
 	}
 	n, err := t.core.Run(t.opts.batch)
 	if n > 0 {
@@ -184,6 +181,9 @@ func (t *loop) turn(ctx context.Context) (busy bool, err error) {
 func (t *loop) accept(run *client.Fetched) error {
 	in := t.byTP[run.TopicPartition]
 	in.end = max(in.end, run.End)
+	if run.From > in.at {
+		return nil // fetched for an earlier reading of the partition; what is missing comes
+	}
 	records, next := run.Records, run.Next
 	for len(records) > 0 && records[0].Offset < in.at {
 		records = records[1:]
@@ -220,62 +220,20 @@ func (t *loop) settle(in *input) {
 	}
 }
 
-// emit sends the outputs of the core, but for those the log has.
+// emit sends the outputs of the core.
 func (t *loop) emit(ctx context.Context) error {
 	t.outputs = t.core.TakeOutputs(t.outputs[:0])
 	for i := range t.outputs {
 		o := &t.outputs[i]
-		l := t.writer.lane(o.Topic, o.Partition)
-		if l == nil {
-			if err := t.learn(ctx, o.Topic, o.Partition); err != nil {
-				return err
-			}
-			l = t.writer.lane(o.Topic, o.Partition)
-		}
-		t.writer.add(l, o.Seq, o.Control, &o.Record)
+		t.out.add(o.Topic, o.Partition, &o.Record)
 	}
 	if len(t.outputs) > 0 {
 		t.dirty = true
 		clear(t.outputs)
 	}
-	return t.writer.send(ctx)
-}
-
-// learn takes in an output topic the last commit does not name. The commit is written again with
-// it before the first record goes there: a later run must know where to look for our records.
-func (t *loop) learn(ctx context.Context, topic string, partition int32) error {
-	if t.rowsSent {
-		// A commit record now would make rows count that belong to the next commit.
-		return fmt.Errorf("task %s: output to new topic %s while a commit is half written", t.name,
-			topic)
+	if err := t.out.send(ctx); err != nil {
+		return fmt.Errorf("task %s: %w", t.name, err)
 	}
-	// What was written meanwhile to known partitions is after their committed ends, so the
-	// old positions stay right for them.
-	if _, err := t.writer.addTopics(ctx, []string{topic}); err != nil {
-		return fmt.Errorf("task %s: write to topic %s: %w", t.name, topic, err)
-	}
-	if t.writer.lane(topic, partition) == nil {
-		return fmt.Errorf("task %s: write to %s-%d: %w", t.name, topic, partition,
-			client.ErrUnknownTopic)
-	}
-	old := map[client.TopicPartition]bool{}
-	for _, p := range t.last.Outputs {
-		old[p.TopicPartition] = true
-	}
-	amended := t.last
-	amended.Clean = false
-	amended.Outputs = append([]outPosition{}, t.last.Outputs...)
-	for _, l := range t.writer.topics[topic] {
-		if !old[l.TopicPartition] {
-			p := outPosition{l.TopicPartition, l.next, l.seen}
-			amended.Outputs = append(amended.Outputs, p)
-		}
-	}
-	value := amended.encode()
-	if err := t.append(ctx, []record.Record{metaRecord(value)}); err != nil {
-		return err
-	}
-	t.last = amended
 	return nil
 }
 
@@ -291,12 +249,12 @@ func (t *loop) pause() {
 	}
 	for tp := range want {
 		if !t.paused[tp] {
-			t.reader.hold(tp)
+			t.reader.hold(t, tp)
 		}
 	}
 	for tp := range t.paused {
 		if !want[tp] {
-			t.reader.release(tp)
+			t.reader.release(t, tp)
 		}
 	}
 	t.paused = want
@@ -304,15 +262,15 @@ func (t *loop) pause() {
 
 // full reports that a commit is due by size.
 func (t *loop) full() bool {
-	return t.db.PendingBytes() >= t.opts.CommitBytes || t.writer.sentBytes >= t.opts.CommitBytes
+	return t.db.PendingBytes() >= t.opts.CommitBytes || t.out.bytes >= t.opts.CommitBytes
 }
 
 // drain commits what there is and lets go of the state, when the task stops or is done.
 func (t *loop) drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.opts.DrainTimeout)
 	defer cancel()
-	if err := t.emit(ctx); err != nil {
-		return err
+	if !t.dirty {
+		return nil
 	}
-	return t.commit(ctx, true)
+	return t.commit(ctx)
 }

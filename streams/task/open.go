@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"time"
 
@@ -19,25 +20,26 @@ const restoreChunk = 8 << 20
 type start struct {
 	// changelogID is the topic id of the changelog.
 	changelogID string
-	// partitions returns the number of partitions of an output topic.
-	partitions func(topic string) int32
-	// outputs are the topics the task may write.
-	outputs []string
+	// topics are the topics of the pipeline.
+	topics map[string]client.TopicInfo
 	// group is what was committed to the group.
 	group map[client.TopicPartition]int64
-	// ends are the bounds sources have reported so far.
-	ends map[client.TopicPartition]int64
 }
 
-// open brings the task to its last commit: state file, changelog, core, outputs. Nothing is read
-// from the inputs yet.
+// open brings the task to its last commit: state file, transactions, changelog, core. Nothing is
+// read from the inputs yet.
 func (t *loop) open(ctx context.Context, s start) (err error) {
 	t.status.phase(Restoring)
-	producer, err := t.opts.Cluster.Producer()
-	if err != nil {
+	if err := t.openState(ctx, s.changelogID); err != nil {
 		return err
 	}
-	t.writer = newWriter(t.name, t.opts.Cluster, producer)
+	// From here on nobody else can commit for this task, and how its last transaction ended is
+	// settled: the end of the changelog is final.
+	txn, err := t.opts.Cluster.Transactor(ctx, t.name)
+	if err != nil {
+		return fmt.Errorf("task %s: %w", t.name, err)
+	}
+	t.out = newSender(txn)
 	consumer, err := t.opts.Cluster.Consumer()
 	if err != nil {
 		return err
@@ -47,10 +49,10 @@ func (t *loop) open(ctx context.Context, s start) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := t.openState(s.changelogID, log); err != nil {
+	if err := t.fitState(s.changelogID, log); err != nil {
 		return err
 	}
-	last, known, err := t.restore(ctx, consumer, log)
+	known, err := t.restore(ctx, consumer, log)
 	if err != nil {
 		return err
 	}
@@ -72,11 +74,18 @@ func (t *loop) open(ctx context.Context, s start) (err error) {
 	if err := t.place(ctx, s, known); err != nil {
 		return err
 	}
-	rows, err := t.undo(ctx, consumer, last, log.End)
-	if err != nil {
-		return err
+	if !known { // where the first run began must not depend on when it crashes
+		first := t.last
+		first.Fingerprint = t.sub.Fingerprint
+		if err := t.seal(ctx, first, nil); err != nil {
+			return err
+		}
 	}
-	return t.begin(ctx, consumer, s.outputs, rows)
+	for _, in := range t.inputs {
+		t.settle(in)
+	}
+	t.report(t.core.Inputs())
+	return nil
 }
 
 func (t *loop) changelogRange(ctx context.Context) (client.Range, error) {
@@ -87,9 +96,31 @@ func (t *loop) changelogRange(ctx context.Context) (client.Range, error) {
 	return ranges[t.changelog], nil
 }
 
-// openState opens the state file. One that is not a prefix of the changelog as it is now, because
-// the log lost its end or its beginning, is put aside.
-func (t *loop) openState(changelogID string, log client.Range) error {
+// openState opens the state file, and waits for it a while: its owner may be about to end.
+func (t *loop) openState(ctx context.Context, changelogID string) error {
+	for try := 0; ; try++ {
+		db, err := state.Open(t.stateOptions(changelogID))
+		if err == nil {
+			t.db = db
+			return nil
+		}
+		if !errors.Is(err, state.ErrLocked) || try >= int(t.opts.LockWait/lockPause) {
+			return fmt.Errorf("task %s: %w", t.name, err)
+		}
+		pause := time.NewTimer(lockPause)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// lockPause is the wait between two tries to get a state file.
+const lockPause = 100 * time.Millisecond
+
+func (t *loop) stateOptions(changelogID string) state.Options {
 	opts := t.opts.State
 	opts.Identity = state.Identity{
 		Task: t.name, Fingerprint: t.sub.Fingerprint, Changelog: changelogID,
@@ -98,37 +129,42 @@ func (t *loop) openState(changelogID string, log client.Range) error {
 		opts.Path = filepath.Join(t.opts.StateDir, t.opts.Topology.App,
 			fmt.Sprintf("%s-%d.db", t.sub.Name, t.partition))
 	}
-	db, err := state.Open(opts)
+	return opts
+}
+
+// fitState puts a state file aside that is not a prefix of the changelog as it is now, because the
+// log lost its end or its beginning.
+func (t *loop) fitState(changelogID string, log client.Range) error {
+	next := t.db.Meta().Next
+	if next <= log.End && (next == 0 || next >= log.Start) {
+		return nil
+	}
+	t.log.Warn("state file does not fit its changelog; restoring from the changelog",
+		"next", next, "start", log.Start, "end", log.End)
+	if err := t.db.Discard(); err != nil {
+		return err
+	}
+	db, err := state.Open(t.stateOptions(changelogID))
 	if err != nil {
 		return fmt.Errorf("task %s: %w", t.name, err)
-	}
-	if next := db.Meta().Next; next > log.End || next != 0 && next < log.Start {
-		t.log.Warn("state file does not fit its changelog; restoring from the changelog",
-			"next", next, "start", log.Start, "end", log.End)
-		if err := db.Discard(); err != nil {
-			return err
-		}
-		if db, err = state.Open(opts); err != nil {
-			return fmt.Errorf("task %s: %w", t.name, err)
-		}
 	}
 	t.db = db
 	return nil
 }
 
-// restore applies the changelog from where the state file ends to the last commit record. It
-// returns the offset after that record; known is false when there has been no commit at all.
+// restore applies the changelog from where the state file ends to the last commit record; known is
+// false when there has been no commit at all.
 func (t *loop) restore(ctx context.Context, consumer client.Consumer, log client.Range,
-) (last int64, known bool, err error) {
+) (known bool, err error) {
 	meta := t.db.Meta()
 	from := max(meta.Next, log.Start)
 	f, ok, err := findLast(ctx, consumer, t.changelog, client.Range{Start: from, End: log.End},
 		state.IsMetaKey)
 	if err != nil {
-		return 0, false, fmt.Errorf("task %s: %w", t.name, err)
+		return false, fmt.Errorf("task %s: %w", t.name, err)
 	}
 	if !ok {
-		return from, meta.Commit != nil, nil
+		return meta.Commit != nil, nil
 	}
 	t.status.restore(0, f.offset+1-from)
 	began := time.Now()
@@ -154,18 +190,19 @@ func (t *loop) restore(ctx context.Context, consumer client.Consumer, log client
 		err = t.db.Commit(began, state.Meta{Next: f.offset + 1, Commit: f.value})
 	}
 	if err != nil {
-		return 0, false, fmt.Errorf("task %s: restore from %s: %w", t.name, t.changelog, err)
+		return false, fmt.Errorf("task %s: restore from %s: %w", t.name, t.changelog, err)
 	}
 	t.log.Info("state restored", "rows", read, "from", from, "to", f.offset,
 		"took", time.Since(began))
-	return f.offset + 1, true, nil
+	return true, nil
 }
 
 // openCore makes the core from the last snapshot and asks what it reads.
 func (t *loop) openCore(s start) error {
 	core, err := t.opts.newCore(CoreOptions{
 		Topology: t.opts.Topology, Sub: t.sub, Partition: t.partition, Stores: t.db,
-		Partitions: s.partitions, Snapshot: t.last.Snapshot,
+		Partitions: func(topic string) int32 { return s.topics[topic].Partitions },
+		Snapshot:   t.last.Snapshot,
 	})
 	if err != nil {
 		return fmt.Errorf("task %s: %w", t.name, err)
@@ -199,6 +236,9 @@ func (t *loop) place(ctx context.Context, s start, known bool) error {
 			in.at = max(in.at, p.Offset)
 		}
 	}
+	if err := t.sameTopics(s); err != nil {
+		return err
+	}
 	for _, in := range t.inputs {
 		r := ranges[in.tp]
 		in.end = r.End
@@ -207,15 +247,36 @@ func (t *loop) place(ctx context.Context, s start, known bool) error {
 				" retention removed records that were not read, or the log was cut: replay from"+
 				" an offset that is there", t.name, in.tp, in.at, r.Start, r.End, ErrPosition)
 		}
-		in.until = t.bound(in, r, s.ends)
+		in.until = t.bound(in, r)
 	}
+	return nil
+}
+
+// sameTopics refuses input topics that were deleted and made again since they were first read: a
+// position in the old one means nothing in the new one.
+func (t *loop) sameTopics(s start) error {
+	topics := maps.Clone(t.last.Topics)
+	if topics == nil {
+		topics = map[string]string{}
+	}
+	for _, in := range t.inputs {
+		id := s.topics[in.tp.Topic].ID
+		if was, ok := topics[in.tp.Topic]; ok && was != id {
+			return fmt.Errorf("task %s: topic %s was deleted and made again since it was read up to %s"+
+				" offset %d (id %s, now %s): %w; to read the new one from its beginning, with what was"+
+				" computed kept out of it, apply the pipeline under another name", t.name, in.tp.Topic,
+				in.tp, in.at, was, id, ErrTopics)
+		}
+		topics[in.tp.Topic] = id
+	}
+	t.last.Topics = topics
 	return nil
 }
 
 // firstPositions decides where a first run starts and refuses one that is none.
 func (t *loop) firstPositions(s start, ranges map[client.TopicPartition]client.Range) error {
 	for _, in := range t.inputs {
-		if at := s.group[in.tp]; at > 0 && !in.repartition {
+		if at := s.group[in.tp]; at > 0 && !in.repartition && in.tp.Partition == t.partition {
 			return fmt.Errorf("task %s: group %s has read %s up to %d, but %s holds no commit: %w;"+
 				" delete the group to process everything again", t.name, t.opts.Group, in.tp, at,
 				t.changelog, ErrStateLost)
@@ -230,10 +291,7 @@ func (t *loop) firstPositions(s start, ranges map[client.TopicPartition]client.R
 }
 
 // bound returns where a stream ends or a table is ready, as far as it is known.
-func (t *loop) bound(in *input, r client.Range, ends map[client.TopicPartition]int64) int64 {
-	if end, ok := ends[in.tp]; ok {
-		return end
-	}
+func (t *loop) bound(in *input, r client.Range) int64 {
 	filling := false
 	for _, topic := range t.opts.Filling {
 		filling = filling || topic == in.tp.Topic
@@ -253,77 +311,16 @@ func (t *loop) bound(in *input, r client.Range, ends map[client.TopicPartition]i
 	return noOffset
 }
 
-// undo returns changelog records that take back the rows after the last commit: a crash left them
-// there without a commit record, and the next commit record would make them count.
-func (t *loop) undo(ctx context.Context, consumer client.Consumer, from, end int64,
-) ([]record.Record, error) {
-	var rows []record.Record
-	seen := map[string]bool{}
-	now := time.Now().UnixMilli()
-	err := client.ReadRange(ctx, consumer, t.changelog, from, end, func(recs []record.Record) error {
-		for i := range recs {
-			key := recs[i].Key
-			if seen[string(key)] {
-				continue
-			}
-			seen[string(key)] = true
-			value, ok, err := t.db.Lookup(key)
-			if err != nil {
-				return err
-			}
-			row := record.Record{Timestamp: now, Key: key}
-			if ok {
-				row.Value = append([]byte{}, value...)
-			}
-			rows = append(rows, row)
+// close lets go of the task's state and producer; failed is how run ended. What was not committed
+// then is aborted, so that readers need not wait for it.
+func (t *loop) close(ctx context.Context, failed error) error {
+	if t.out != nil {
+		if failed != nil && !t.killed.Load() {
+			short, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
+			t.out.txn.Abort(short)
+			cancel()
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("task %s: read uncommitted rows of %s: %w", t.name, t.changelog, err)
-	}
-	if len(rows) > 0 {
-		t.log.Info("taking back rows that were not committed", "rows", len(rows))
-	}
-	return rows, nil
-}
-
-// begin learns what the outputs hold and writes the commit record a crash from now on goes back
-// to: same state and inputs as the last, outputs as they are now.
-func (t *loop) begin(ctx context.Context, consumer client.Consumer, topics []string,
-	rows []record.Record,
-) error {
-	for _, p := range t.last.Outputs {
-		t.writer.addLane(p)
-	}
-	if err := t.writer.recover(ctx, consumer, t.last.Clean); err != nil {
-		return fmt.Errorf("task %s: %w", t.name, err)
-	}
-	if _, err := t.writer.addTopics(ctx, topics); err != nil {
-		return fmt.Errorf("task %s: %w", t.name, err)
-	}
-	if len(rows) > 0 {
-		if err := t.append(ctx, rows); err != nil {
-			return err
-		}
-	}
-	next := t.last
-	next.Clean, next.Fingerprint = false, t.sub.Fingerprint
-	next.Outputs = t.writer.positions()
-	if err := t.seal(ctx, next); err != nil {
-		return err
-	}
-	for _, in := range t.inputs {
-		t.settle(in)
-	}
-	t.report(t.core.Inputs())
-	return nil
-}
-
-// close lets go of the task's state and producer; failed is how run ended.
-func (t *loop) close(failed error) error {
-	if t.writer != nil {
-		t.writer.producer.Close()
+		t.out.txn.Close()
 	}
 	if t.db == nil {
 		return nil
@@ -337,3 +334,6 @@ func (t *loop) close(failed error) error {
 	}
 	return err
 }
+
+// abortTimeout bounds the abort of a failed task.
+const abortTimeout = 2 * time.Second

@@ -20,7 +20,7 @@ type Options struct {
 	// StateDir holds one state file per task, <StateDir>/<app>/<sub>-<partition>.db. Empty keeps
 	// state in memory and restores all of it from the changelog at every start.
 	StateDir string
-	// Group is where committed offsets are shown; empty is the name of the application.
+	// Group gets the offsets of what is committed; empty is the name of the application.
 	Group string
 	// CommitInterval is the longest time between commits of a busy task; 0 is 200 ms.
 	CommitInterval time.Duration
@@ -44,6 +44,8 @@ type Options struct {
 	Replication int16
 	// DrainTimeout bounds the last commits when Run is told to stop; 0 is 10 s.
 	DrainTimeout time.Duration
+	// LockWait is how long a task waits for its state file when another process has it; 0 is 5 s.
+	LockWait time.Duration
 	// PurgeInterval is how often records of repartition topics that nobody needs any more are
 	// deleted; 0 is 30 s.
 	PurgeInterval time.Duration
@@ -75,6 +77,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.DrainTimeout == 0 {
 		o.DrainTimeout = 10 * time.Second
+	}
+	if o.LockWait == 0 {
+		o.LockWait = 5 * time.Second
 	}
 	if o.PurgeInterval == 0 {
 		o.PurgeInterval = 30 * time.Second

@@ -10,28 +10,16 @@ import (
 	"github.com/millstream-io/millstream/streams/client"
 )
 
-// TestPurgeStopsAtTheSlowestReaderAndWriter: the limit is the lowest committed position of the
-// reader and of all writers, and unknown until each of them has committed.
-func TestPurgeStopsAtTheSlowestReaderAndWriter(t *testing.T) {
+// TestPurgeStopsAtWhatIsCommitted: only what a reader has committed as processed may go.
+func TestPurgeStopsAtWhatIsCommitted(t *testing.T) {
 	m := rideLog(t, nil)
 	w, err := NewWorker(rideOptions(t, m, ""))
 	require.NoError(t, err)
 	tp := client.TopicPartition{Topic: "rides-by_country-repartition", Partition: 1}
-	var reader *loop
-	for _, l := range w.loops {
-		if l.name == "rides.by_country.1" {
-			reader = l
-		}
-	}
-	require.NotNil(t, reader)
 	require.Empty(t, w.purgeable())
-	w.mu.offsets[tp] = map[*loop]int64{reader: 50}
-	w.mu.written[tp] = map[string]int64{"rides.rides.0": 70, "rides.rides.1": 60}
-	require.Empty(t, w.purgeable(), "one writer has not committed")
-	w.mu.written[tp]["rides.rides.2"] = 55
+	w.committed([]Input{{Topic: tp.Topic, Partition: 1, Offset: 50, Repartition: true},
+		{Topic: "rides", Partition: 1, Offset: 70}})
 	require.Equal(t, map[client.TopicPartition]int64{tp: 50}, w.purgeable())
-	w.mu.written[tp]["rides.rides.0"] = 20 // wrote on to beyond 50, but committed only this
-	require.Equal(t, map[client.TopicPartition]int64{tp: 20}, w.purgeable())
 }
 
 // TestPurgeKeepsResults deletes as often as it can, first in a run that goes on until something was

@@ -14,40 +14,78 @@ import (
 // is merely busy should not be paused.
 const patience = 20 * time.Millisecond
 
-// reader polls the one consumer of a worker and spreads what it gets over the tasks.
+// reader polls one consumer and spreads what it gets over the tasks of a sub-topology.
 type reader struct {
 	consumer client.Consumer
-	routes   map[client.TopicPartition][]*loop // fixed before run
 	mu       struct {
 		sync.Mutex
-		// pauses counts how many tasks want a partition paused.
-		pauses map[client.TopicPartition]int
+		routes map[client.TopicPartition]*route
 	}
+}
+
+// route is one partition and who reads it.
+type route struct {
+	tasks []*loop
+	// next is the position after what was given to the tasks.
+	next int64
+	// pauses are the tasks that want it paused, and how often.
+	pauses map[*loop]int
 }
 
 func newReader(consumer client.Consumer) *reader {
-	r := &reader{consumer: consumer, routes: map[client.TopicPartition][]*loop{}}
-	r.mu.pauses = map[client.TopicPartition]int{}
+	r := &reader{consumer: consumer}
+	r.mu.routes = map[client.TopicPartition]*route{}
 	return r
 }
 
-// add routes the inputs of a task to it, before run.
+// add starts to read the inputs of a task from where it wants them. Others that read the same
+// partition drop what they have.
 func (r *reader) add(t *loop) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, in := range t.inputs {
-		r.routes[in.tp] = append(r.routes[in.tp], t)
+		at := r.mu.routes[in.tp]
+		if at == nil {
+			at = &route{pauses: map[*loop]int{}, next: in.at}
+			r.mu.routes[in.tp] = at
+		}
+		at.tasks = append(slices.Clone(at.tasks), t)
+		if len(at.tasks) == 1 || in.at < at.next {
+			at.next = in.at
+			r.consumer.Assign(in.tp, in.at)
+		}
 	}
 }
 
-// start assigns each partition at the lowest position a task wants it from; tasks drop what they
-// have.
-func (r *reader) start() {
-	for tp, tasks := range r.routes {
-		at := tasks[0].byTP[tp].at
-		for _, t := range tasks[1:] {
-			at = min(at, t.byTP[tp].at)
+// remove ends the reading for a task.
+func (r *reader) remove(t *loop) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, in := range t.inputs {
+		at := r.mu.routes[in.tp]
+		at.tasks = slices.DeleteFunc(slices.Clone(at.tasks), func(o *loop) bool { return o == t })
+		held := len(at.pauses) > 0
+		delete(at.pauses, t)
+		switch {
+		case len(at.tasks) == 0:
+			r.consumer.Unassign(in.tp)
+			delete(r.mu.routes, in.tp)
+		case held && len(at.pauses) == 0:
+			r.consumer.Resume(in.tp)
 		}
-		r.consumer.Assign(tp, at)
 	}
+}
+
+// route returns the tasks a run goes to.
+func (r *reader) route(run *client.Fetched) []*loop {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.mu.routes[run.TopicPartition]
+	if at == nil || run.From > at.next {
+		return nil // fetched for an earlier reading of the partition
+	}
+	at.next = max(at.next, run.Next)
+	return at.tasks
 }
 
 // run reads until ctx ends or reading fails.
@@ -62,8 +100,7 @@ func (r *reader) run(ctx context.Context) error {
 		}
 		var full []*loop
 		for _, run := range runs {
-			tasks := r.routes[run.TopicPartition]
-			for i, t := range tasks {
+			for i, t := range r.route(&run) {
 				if i > 0 { // each task owns its slice; the bytes are only read
 					run.Records = slices.Clone(run.Records)
 				}
@@ -90,9 +127,9 @@ func (r *reader) throttle(ctx context.Context, t *loop) {
 			return
 		case <-t.inbox.drained:
 		case <-timer.C:
-			r.hold(t.partitions()...)
+			r.hold(t, t.partitions()...)
 			if !t.inbox.pauseIfFull() {
-				r.release(t.partitions()...)
+				r.release(t, t.partitions()...)
 			}
 			return
 		}
@@ -100,23 +137,35 @@ func (r *reader) throttle(ctx context.Context, t *loop) {
 }
 
 // hold pauses partitions for one task.
-func (r *reader) hold(tps ...client.TopicPartition) {
+func (r *reader) hold(t *loop, tps ...client.TopicPartition) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, tp := range tps {
-		if r.mu.pauses[tp]++; r.mu.pauses[tp] == 1 {
+		at := r.mu.routes[tp]
+		if at == nil || !slices.Contains(at.tasks, t) {
+			continue // the task has gone
+		}
+		if len(at.pauses) == 0 {
 			r.consumer.Pause(tp)
 		}
+		at.pauses[t]++
 	}
 }
 
 // release undoes one hold.
-func (r *reader) release(tps ...client.TopicPartition) {
+func (r *reader) release(t *loop, tps ...client.TopicPartition) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, tp := range tps {
-		if r.mu.pauses[tp]--; r.mu.pauses[tp] == 0 {
-			delete(r.mu.pauses, tp)
+		at := r.mu.routes[tp]
+		if at == nil || at.pauses[t] == 0 {
+			continue
+		}
+		if at.pauses[t]--; at.pauses[t] > 0 {
+			continue
+		}
+		delete(at.pauses, t)
+		if len(at.pauses) == 0 {
 			r.consumer.Resume(tp)
 		}
 	}

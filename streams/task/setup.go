@@ -20,17 +20,14 @@ const compactionLag = "3600000"
 type setup struct {
 	topics map[string]client.TopicInfo
 	group  map[client.TopicPartition]int64
-	ends   map[client.TopicPartition]int64
 }
 
 // of returns what one task needs of it.
 func (s *setup) of(t *loop) start {
 	return start{
 		changelogID: s.topics[t.changelog.Topic].ID,
-		partitions:  func(topic string) int32 { return s.topics[topic].Partitions },
-		outputs:     OutputTopics(t.sub),
+		topics:      s.topics,
 		group:       s.group,
-		ends:        s.ends,
 	}
 }
 
@@ -81,9 +78,6 @@ func (w *Worker) prepare(ctx context.Context) (*setup, error) {
 	if s.group, err = admin.CommittedOffsets(ctx, w.opts.Group); err != nil {
 		return nil, err
 	}
-	w.mu.Lock()
-	s.ends = maps.Clone(w.mu.ends)
-	w.mu.Unlock()
 	return s, nil
 }
 

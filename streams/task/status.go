@@ -150,18 +150,18 @@ func (t *loop) position(in Input) int64 {
 	return at
 }
 
-func (t *loop) snapshot() TaskStatus {
-	t.status.mu.Lock()
+func (s *seat) snapshot() TaskStatus {
+	s.status.mu.Lock()
 	out := TaskStatus{
-		Name: t.name, Sub: t.sub.Name, Partition: t.partition, Phase: t.status.mu.phase,
-		Inputs: t.status.mu.inputs, PerSecond: t.status.mu.perSecond,
-		Restored: t.status.mu.restored, ToRestore: t.status.mu.toRestore,
-		StreamTime: t.status.mu.streamTime, LastCommit: t.status.mu.lastCommit,
-		LastError: t.status.mu.lastError,
+		Name: s.name, Sub: s.sub.Name, Partition: s.partition, Phase: s.status.mu.phase,
+		Inputs: s.status.mu.inputs, PerSecond: s.status.mu.perSecond,
+		Restored: s.status.mu.restored, ToRestore: s.status.mu.toRestore,
+		StreamTime: s.status.mu.streamTime, LastCommit: s.status.mu.lastCommit,
+		LastError: s.status.mu.lastError,
 	}
-	steps := t.status.mu.steps
-	t.status.mu.Unlock()
-	out.Processed, out.ChangelogRows = t.status.processed.Load(), t.status.rows.Load()
+	steps := s.status.mu.steps
+	s.status.mu.Unlock()
+	out.Processed, out.ChangelogRows = s.status.processed.Load(), s.status.rows.Load()
 	if steps != nil {
 		out.Steps = steps()
 	}

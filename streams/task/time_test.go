@@ -45,14 +45,18 @@ func TestCommitComesAnIntervalAfterARecord(t *testing.T) {
 		in := client.TopicPartition{Topic: "in"}
 		require.NoError(t, m.Append(in, record.Record{Key: []byte("a")}))
 		synctest.Wait()
-		require.Len(t, m.Records(client.TopicPartition{Topic: "side"}), 1, "output is not held back")
-		time.Sleep(201 * time.Millisecond)
+		require.Equal(t, 2, commits(m), "at once: the last commit is long ago")
+		require.NoError(t, m.Append(in, record.Record{Key: []byte("b")}))
 		synctest.Wait()
 		require.Equal(t, 2, commits(m))
+		time.Sleep(201 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, 3, commits(m))
+		require.Len(t, m.Records(client.TopicPartition{Topic: "side"}), 1)
 		time.Sleep(200 * time.Millisecond)
 		offsets, err := m.Admin().CommittedOffsets(t.Context(), "app")
 		require.NoError(t, err)
-		require.Equal(t, map[client.TopicPartition]int64{in: 1}, offsets)
+		require.Equal(t, map[client.TopicPartition]int64{in: 2}, offsets)
 
 		for i := range 10 { // ten records in one second: five commits, not ten
 			require.NoError(t, m.Append(in, record.Record{Key: []byte{byte(i)}}))
@@ -60,7 +64,7 @@ func TestCommitComesAnIntervalAfterARecord(t *testing.T) {
 		}
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
-		require.InDelta(t, 7, commits(m), 1)
+		require.InDelta(t, 8, commits(m), 1)
 		stop()
 		require.NoError(t, <-ended)
 	})
@@ -96,7 +100,7 @@ func TestInboxBoundStopsTheFetching(t *testing.T) {
 		go func() { ended <- w.Run(t.Context()) }()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		box := w.loops[0].inbox
+		box := w.seats[0].loop.inbox
 		box.mu.Lock()
 		held := box.mu.bytes
 		require.True(t, box.mu.paused)
@@ -129,22 +133,24 @@ func TestRunReturnsThoughTheLogIsSilent(t *testing.T) {
 	})
 }
 
-// silent is a cluster whose producers never get an acknowledgement after the first few.
+// silent is a cluster whose transactions get no answer after the first few.
 type silent struct{ *client.Memory }
 
-func (s silent) Producer() (client.Producer, error) {
-	p, err := s.Memory.Producer()
-	return &silentProducer{Producer: p, left: 1}, err
+func (s silent) Transactor(ctx context.Context, id string) (client.Transactor, error) {
+	txn, err := s.Memory.Transactor(ctx, id)
+	return &silentTransactor{Transactor: txn, left: 1}, err
 }
 
-type silentProducer struct {
-	client.Producer
+type silentTransactor struct {
+	client.Transactor
 	left int
 }
 
-func (p *silentProducer) Flush(ctx context.Context) error {
+func (p *silentTransactor) Commit(ctx context.Context, group string,
+	next map[client.TopicPartition]int64,
+) error {
 	if p.left--; p.left >= 0 {
-		return p.Producer.Flush(ctx)
+		return p.Transactor.Commit(ctx, group, next)
 	}
 	<-ctx.Done()
 	return ctx.Err()

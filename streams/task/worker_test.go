@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -201,17 +202,20 @@ func compactCommitted(m *client.Memory, topic string, partitions int32) {
 	}
 }
 
-// TestUncommittedRowsDoNotCount: rows written behind the last commit record are taken back, so that
-// a later commit record does not make them count.
+// TestUncommittedRowsDoNotCount: rows of a transaction that was not committed are not restored,
+// also when their sender is dead and nobody has ended it.
 func TestUncommittedRowsDoNotCount(t *testing.T) {
 	m := filled(t, 1, 30)
 	_, err := runWorker(t.Context(), t, countOptions(m, 1, t.TempDir()))
 	require.NoError(t, err)
 	log := client.TopicPartition{Topic: "app-counts-changelog"}
-	// as if a commit had died after its rows: a wrong count, and a key that does not exist
-	key := "k\x06countskey-1"
-	require.NoError(t, m.Append(log, record.Record{Key: []byte(key), Value: make([]byte, 8)},
-		record.Record{Key: []byte("k\x06countsghost"), Value: make([]byte, 8)}))
+	// a commit that died after its rows: a wrong count, and a key that does not exist
+	dead, err := m.Transactor(t.Context(), "app.counts.0")
+	require.NoError(t, err)
+	_, err = dead.Send(t.Context(), log, []record.Record{
+		{Key: []byte("k\x06countskey-1"), Value: make([]byte, 8)},
+		{Key: []byte("k\x06countsghost"), Value: make([]byte, 8)}})
+	require.NoError(t, err)
 	require.NoError(t, m.Append(client.TopicPartition{Topic: "in"},
 		record.Record{Key: []byte("key-2"), Value: []byte("x")}))
 	dir := t.TempDir()
@@ -219,6 +223,7 @@ func TestUncommittedRowsDoNotCount(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, expected(m, 1), lanesOf(t, m, outTopics))
 	requireState(t, m, dir)
+	require.ErrorIs(t, dead.Commit(t.Context(), "app", nil), client.ErrLost)
 	m.Compact(log)
 	dir = t.TempDir()
 	_, err = runWorker(t.Context(), t, countOptions(m, 1, dir))
@@ -377,7 +382,9 @@ func TestStartRefuses(t *testing.T) {
 		db, err := state.Open(state.Options{Path: filepath.Join(dir, "app", "counts-0.db")})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, db.Kill()) }()
-		_, err = runWorker(t.Context(), t, countOptions(m, 1, dir))
+		o := countOptions(m, 1, dir)
+		o.LockWait = 10 * time.Millisecond
+		_, err = runWorker(t.Context(), t, o)
 		require.ErrorIs(t, err, state.ErrLocked)
 	})
 }

@@ -109,7 +109,8 @@ var forTests = []string{"core/coretest", "core/vfs/vfstest", "core/sim", "stream
 
 // owners says which folders alone may import a library, so that it can be replaced in one place.
 var owners = map[string][]string{
-	"github.com/twmb/franz-go/pkg/kmsg":   {"core/protocol", "core/server"},
+	// streams/client adds the offsets of a group to a transaction, which kgo does for members only.
+	"github.com/twmb/franz-go/pkg/kmsg":   {"core/protocol", "core/server", "streams/client"},
 	"github.com/twmb/franz-go/pkg/kgo":    {"streams", "pipelines", "cli", "core/coretest"},
 	"github.com/twmb/franz-go/pkg/kadm":   {"streams", "pipelines", "cli"},
 	"go.etcd.io/raft":                     {"core/raft"},
