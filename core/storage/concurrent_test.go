@@ -100,7 +100,7 @@ func follow(l *Log, end int64) error {
 	return nil
 }
 
-// flush=os leaves bytes to the kernel but not more than 16 MiB, so that a later sync stays short.
+// flush=os leaves bytes to the kernel but not more than 256 MiB, of which 240 are there before.
 func TestFlushOSSyncsInTheBackground(t *testing.T) {
 	d := mustOpen(t, vfs.NewMem(), "/data")
 	c := DefaultConfig()
@@ -116,6 +116,7 @@ func TestFlushOSSyncsInTheBackground(t *testing.T) {
 	running := make(chan error, 1)
 	go func() { running <- d.Run(ctx) }()
 	batch := record.Batch(batchOf(t, 1, 4<<20-100, t0))
+	l.unsynced.Store(240 << 20)
 	for range 3 {
 		mustAppend(t, l, rewind(batch))
 	}

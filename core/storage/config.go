@@ -16,7 +16,7 @@ const (
 	// FlushGroup syncs right after an append, one sync for all appends that came meanwhile;
 	// SyncedOffset tells when. The default.
 	FlushGroup FlushPolicy = "group"
-	// FlushOS leaves it to the kernel, with a background sync every 16 MiB and at checkpoints.
+	// FlushOS leaves it to the kernel, with a background sync every 256 MiB and at checkpoints.
 	FlushOS FlushPolicy = "os"
 )
 

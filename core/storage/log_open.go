@@ -293,6 +293,7 @@ func (l *Log) openSegment(s *segment, dirty bool, p openParams) (recovered, erro
 	res, err := s.recover(indexInterval, p.progress, func(r recovered) error {
 		return l.mayCut(s, r, p)
 	})
+	s.reserved = s.state().size >= aheadLeast // by the process that did not stop cleanly
 	if err != nil {
 		return res, err
 	}

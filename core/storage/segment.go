@@ -29,8 +29,10 @@ type segment struct {
 	createdMS int64
 	// draw is what segment.jitter.ms is taken from, random over logs and segments. Immutable.
 	draw uint64
-	// reserved says that disk space behind the end may be reserved. The append lock guards it.
+	// reserved says that disk space behind the end may be reserved, aheadOf is the size from which
+	// on more is. The append lock guards both.
 	reserved bool
+	aheadOf  int64
 	// durable says that a sealed segment and its indexes are synced. The log's sync token guards
 	// it.
 	durable bool
@@ -90,20 +92,6 @@ func (s *segment) jitterMS(c *Config) int64 {
 	return int64(s.draw % uint64(most))
 }
 
-// reserve takes the disk space of a whole segment, where the file system can do that.
-func (s *segment) reserve(n int64) error {
-	p, ok := s.log.(vfs.Preallocator)
-	if !ok {
-		return nil
-	}
-	err := p.Preallocate(0, n)
-	if errors.Is(err, errors.ErrUnsupported) {
-		return nil
-	}
-	s.reserved = err == nil
-	return err
-}
-
 // openSegmentFiles opens the files, created if missing but for the one of aborted transactions, and
 // knows nothing of their content.
 func openSegmentFiles(fsys vfs.FS, dir string, base, nowMS int64) (*segment, error) {
@@ -115,6 +103,7 @@ func openNamedSegment(fsys vfs.FS, dir string, base, nowMS int64, end string) (*
 	s := &segment{base: base, fsys: fsys, dir: dir, createdMS: nowMS, draw: draw(dir, base)}
 	s.refs.Store(1)
 	s.resetState()
+	s.aheadOf = aheadLeast
 	name := segmentFile(dir, base, suffixLog+end)
 	var err error
 	if s.log, err = fsys.OpenFile(name, vfs.ReadWrite|vfs.Create, 0o644); err != nil {
@@ -221,6 +210,9 @@ func (s *segment) rollReason(c *Config, n, lastOffset, maxTimestamp, nowMS int64
 // write puts batches b at the end of the file. The state does not change: see added. Only the
 // appender may call it. On an error, bytes may be in the file behind size.
 func (s *segment) write(b []byte) error {
+	if s.mu.size >= s.aheadOf {
+		s.reserveAhead()
+	}
 	n, err := s.log.WriteAt(b, s.mu.size)
 	if err == nil && n < len(b) {
 		err = fmt.Errorf("short write of %d of %d bytes", n, len(b))
@@ -319,18 +311,6 @@ func (s *segment) sealLate() error {
 		return nil
 	}
 	return s.seal()
-}
-
-// unreserveLocked gives back the disk space behind the end.
-func (s *segment) unreserveLocked() error {
-	if !s.reserved {
-		return nil
-	}
-	s.reserved = false
-	if err := s.log.Truncate(s.mu.size); err != nil {
-		return fmt.Errorf("trim %s: %w", s.log.Name(), err)
-	}
-	return nil
 }
 
 // sync makes the log bytes durable, and the indexes too if the segment is sealed. The caller has
