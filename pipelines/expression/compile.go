@@ -74,6 +74,10 @@ type Program struct {
 	names []*name     // what flat loads
 	roots []string    // what plain loads
 	only  *name       // the program is just this path
+	// code is the program as typed closures, nil when only the VM can run it; docs are the
+	// documents it reads, which are scanned first.
+	code code
+	docs []int
 	// fixed is the result of an expression without any name.
 	fixed    any
 	isFixed  bool
@@ -162,6 +166,13 @@ func (s *Set) lower(p *Program) error {
 		p.names[0].ident == id.Value {
 		p.only = p.names[0]
 	}
+	for _, n := range p.names {
+		read := n.kind == namePath || n.kind == nameText
+		if read && !slices.Contains(p.docs, n.doc) {
+			p.docs = append(p.docs, n.doc)
+		}
+	}
+	p.code = (&lowering{s}).code(p.flat.Node())
 	if len(p.names) == 0 {
 		var machine vm.VM
 		machine.MemoryBudget = memoryBudget

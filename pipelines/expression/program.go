@@ -31,6 +31,35 @@ func (p *Program) Value(e *Env) (any, error) {
 	if p.isFixed {
 		return p.fixed, nil
 	}
+	if p.code != nil && p.only == nil {
+		o, err := p.eval(e)
+		if err != nil || o.kind != opBail {
+			return o.value(), err
+		}
+	}
+	return p.interpret(e)
+}
+
+// eval runs the typed code. What comes back is only valid until the record changes; bail says that
+// the VM has to run the program.
+func (p *Program) eval(e *Env) (operand, error) {
+	if p.code == nil {
+		return bail, nil
+	}
+	for _, doc := range p.docs {
+		if d := e.document(doc); d.err != nil {
+			return bail, d.err
+		}
+	}
+	o := p.code(e)
+	if o.kind == opOther {
+		return bail, nil
+	}
+	return o, nil
+}
+
+// interpret runs the program in the VM.
+func (p *Program) interpret(e *Env) (any, error) {
 	fits, err := e.load(p)
 	if err != nil {
 		return nil, err
@@ -67,6 +96,9 @@ func (p *Program) wrap(err error) error {
 // Bool runs a condition. Anything but true or false is an error, null included: a condition that
 // looks at a missing field must say what that means, as in value.flag ?? false.
 func (p *Program) Bool(e *Env) (bool, error) {
+	if o, err := p.eval(e); err != nil || o.kind == opBool {
+		return o.bits != 0, err
+	}
 	v, err := p.Value(e)
 	if err != nil {
 		return false, err
@@ -101,6 +133,16 @@ type Num struct {
 
 // Number runs an expression that gives a number or null.
 func (p *Program) Number(e *Env) (Num, error) {
+	switch o, err := p.eval(e); {
+	case err != nil:
+		return Num{}, err
+	case o.kind == opNull:
+		return Num{Null: true}, nil
+	case o.isInt():
+		return Num{Int: int64(o.bits)}, nil
+	case o.kind == opFloat:
+		return Num{Float: o.float(), IsFloat: true}, nil
+	}
 	v, err := p.Value(e)
 	if err != nil {
 		return Num{}, err
@@ -120,6 +162,16 @@ func (p *Program) Number(e *Env) (Num, error) {
 
 // AppendKey runs an expression and appends the result as record key. null is true for null.
 func (p *Program) AppendKey(dst []byte, e *Env) (key []byte, null bool, err error) {
+	o, err := p.eval(e)
+	if err != nil {
+		return dst, false, err
+	}
+	if o.kind != opBail {
+		if key, null, err = o.appendKey(dst); err != nil {
+			return dst, false, p.fail("%v", err)
+		}
+		return key, null, nil
+	}
 	v, err := p.Value(e)
 	if err != nil {
 		return dst, false, err
@@ -147,6 +199,17 @@ func (p *Program) AppendJSON(dst []byte, e *Env) ([]byte, error) {
 			}
 			return append(dst, d.data[at.start:at.end]...), nil
 		}
+	}
+	o, err := p.eval(e)
+	if err != nil {
+		return dst, err
+	}
+	if o.kind != opBail {
+		out, err := o.appendJSON(dst)
+		if err != nil {
+			return dst, p.fail("%v", err)
+		}
+		return out, nil
 	}
 	v, err := p.Value(e)
 	if err != nil {

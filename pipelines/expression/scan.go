@@ -101,19 +101,59 @@ func (s *scanner) space() {
 	}
 }
 
+// next goes to the next byte that is no white space and returns it, 0 at the end of the text.
+func (s *scanner) next() byte {
+	if s.pos < len(s.data) && s.data[s.pos] > ' ' {
+		return s.data[s.pos]
+	}
+	return s.nextSpaced()
+}
+
+func (s *scanner) nextSpaced() byte {
+	if s.space(); s.pos < len(s.data) {
+		return s.data[s.pos]
+	}
+	return 0
+}
+
+// skip reads one value in which nothing is wanted.
+func (s *scanner) skip() (err error) {
+	switch s.next() {
+	case '"':
+		_, err = s.str()
+	case '{':
+		err = s.object(nil)
+	case '[':
+		err = s.array()
+	case 't':
+		err = s.word("true")
+	case 'f':
+		err = s.word("false")
+	case 'n':
+		err = s.word("null")
+	default:
+		if s.pos >= len(s.data) {
+			return s.fail("unexpected end")
+		}
+		err = s.number()
+	}
+	return err
+}
+
 // value reads one value; p is nil when nothing in it is wanted.
 func (s *scanner) value(p *path) error {
-	s.space()
+	if p == nil {
+		return s.skip()
+	}
+	c := s.next()
 	if s.pos >= len(s.data) {
 		return s.fail("unexpected end")
 	}
-	at := span{start: int32(s.pos), kind: s.data[s.pos]}
+	at := span{start: int32(s.pos), kind: c}
 	var err error
-	switch c := s.data[s.pos]; c {
+	switch c {
 	case '{':
-		if p != nil {
-			s.spans[p.id].kind = c // children look at it before the end is known
-		}
+		s.spans[p.id].kind = c // children look at it before the end is known
 		err = s.object(p)
 	case '[':
 		err = s.array()
@@ -129,7 +169,7 @@ func (s *scanner) value(p *path) error {
 		at.kind = '0'
 		err = s.number()
 	}
-	if err != nil || p == nil {
+	if err != nil {
 		return err
 	}
 	at.end = int32(s.pos)
@@ -155,21 +195,16 @@ func (s *scanner) array() error {
 		return s.fail("nested too deep")
 	}
 	s.pos++
-	s.space()
-	if s.pos < len(s.data) && s.data[s.pos] == ']' {
+	if s.next() == ']' {
 		s.pos++
 		s.depth--
 		return nil
 	}
 	for {
-		if err := s.value(nil); err != nil {
+		if err := s.skip(); err != nil {
 			return err
 		}
-		s.space()
-		if s.pos >= len(s.data) {
-			return s.fail("unexpected end")
-		}
-		switch s.data[s.pos] {
+		switch s.next() {
 		case ',':
 			s.pos++
 		case ']':
@@ -177,9 +212,17 @@ func (s *scanner) array() error {
 			s.depth--
 			return nil
 		default:
-			return s.fail("',' or ']' expected")
+			return s.failAt("',' or ']' expected")
 		}
 	}
+}
+
+// failAt says what was expected, unless the text just ended.
+func (s *scanner) failAt(reason string) error {
+	if s.pos >= len(s.data) {
+		reason = "unexpected end"
+	}
+	return s.fail(reason)
 }
 
 func (s *scanner) object(p *path) error {
@@ -187,48 +230,30 @@ func (s *scanner) object(p *path) error {
 		return s.fail("nested too deep")
 	}
 	s.pos++
-	s.space()
-	if s.pos < len(s.data) && s.data[s.pos] == '}' {
+	if s.next() == '}' {
 		s.pos++
 		s.depth--
 		return nil
 	}
 	var seen keySet
 	for {
-		s.space()
-		if s.pos >= len(s.data) || s.data[s.pos] != '"' {
-			return s.fail("'\"' expected")
-		}
-		start := s.pos
-		escaped, err := s.str()
+		kid, err := s.key(p, &seen)
 		if err != nil {
 			return err
 		}
-		key := s.data[start+1 : s.pos-1]
-		if escaped {
-			key = unescape(nil, key)
-		}
-		if s.validate && seen.add(key) {
-			s.pos = start
-			return s.fail(fmt.Sprintf("key %q is here twice", key))
-		}
-		s.space()
-		if s.pos >= len(s.data) || s.data[s.pos] != ':' {
+		if s.next() != ':' {
 			return s.fail("':' expected")
 		}
 		s.pos++
-		var kid *path
-		if p != nil {
-			kid = p.child(key)
+		if kid == nil {
+			err = s.skip()
+		} else {
+			err = s.value(kid)
 		}
-		if err := s.value(kid); err != nil {
+		if err != nil {
 			return err
 		}
-		s.space()
-		if s.pos >= len(s.data) {
-			return s.fail("unexpected end")
-		}
-		switch s.data[s.pos] {
+		switch s.next() {
 		case ',':
 			s.pos++
 		case '}':
@@ -236,9 +261,33 @@ func (s *scanner) object(p *path) error {
 			s.depth--
 			return nil
 		default:
-			return s.fail("',' or '}' expected")
+			return s.failAt("',' or '}' expected")
 		}
 	}
+}
+
+// key reads the name of a member and finds the path below p that it leads to, nil for none.
+func (s *scanner) key(p *path, seen *keySet) (kid *path, err error) {
+	if s.next() != '"' {
+		return nil, s.fail("'\"' expected")
+	}
+	start := s.pos
+	escaped, err := s.str()
+	if err != nil {
+		return nil, err
+	}
+	key := s.data[start+1 : s.pos-1]
+	if escaped {
+		key = unescape(nil, key)
+	}
+	if s.validate && seen.add(s.data, key, start+1, escaped) {
+		s.pos = start
+		return nil, s.fail(fmt.Sprintf("key %q is here twice", key))
+	}
+	if p != nil {
+		kid = p.child(key)
+	}
+	return kid, nil
 }
 
 // number reads by the grammar of RFC 8259 §6.
@@ -290,11 +339,12 @@ const (
 )
 
 // special finds the first byte in 8 that is a quote, a backslash, a control character or not
-// ASCII; 8 when there is none. Each term sets the high bit of a byte that matches; borrows can
-// only spoil bytes above a match, and the lowest one is taken.
+// ASCII; 8 when there is none. A subtraction sets the high bit of a byte that matches, and of some
+// that are not ASCII, which match anyway; borrows can only spoil bytes above a match, and the
+// lowest one is taken.
 func special(x uint64) int {
 	quote, slash := x^(ones*'"'), x^(ones*'\\')
-	m := (quote-ones)&^quote | (slash-ones)&^slash | (x-ones*0x20)&^x | x
+	m := (quote - ones) | (slash - ones) | (x - ones*0x20) | x
 	return bits.TrailingZeros64(m&highs) / 8
 }
 
@@ -373,23 +423,19 @@ func hexDigit(c byte) rune {
 	return -1
 }
 
-// keySet remembers the keys of one object. Up to some keys a list and a bit per hash are faster
-// than a map, and cost no allocation.
+// keySet remembers the keys of one object. Up to some keys a list of places and a bit per hash are
+// faster than a map, and cost no allocation.
 type keySet struct {
 	bits  uint64
 	count int
-	few   [12][]byte
+	few   [12]struct{ at, size int32 } // places of keys in the text
 	many  map[string]struct{}
 }
 
-// add reports whether the key was there already.
-func (k *keySet) add(key []byte) bool {
-	if k.many != nil {
-		if _, ok := k.many[string(key)]; ok {
-			return true
-		}
-		k.many[string(key)] = struct{}{}
-		return false
+// add reports whether the key was there already. A key with escapes is not as it is in the text.
+func (k *keySet) add(data, key []byte, at int, escaped bool) bool {
+	if k.many != nil || escaped || k.count == len(k.few) {
+		return k.addMany(data, key)
 	}
 	h := uint(len(key))
 	if len(key) > 0 {
@@ -398,21 +444,28 @@ func (k *keySet) add(key []byte) bool {
 	bit := uint64(1) << (h & 63)
 	if k.bits&bit != 0 {
 		for _, have := range k.few[:k.count] {
-			if string(have) == string(key) {
+			if int(have.size) == len(key) && string(data[have.at:have.at+have.size]) == string(key) {
 				return true
 			}
 		}
 	}
 	k.bits |= bit
-	if k.count == len(k.few) {
-		k.many = make(map[string]struct{}, 2*len(k.few))
-		for _, have := range k.few {
-			k.many[string(have)] = struct{}{}
-		}
-		k.many[string(key)] = struct{}{}
-		return false
-	}
-	k.few[k.count] = key
+	k.few[k.count].at, k.few[k.count].size = int32(at), int32(len(key))
 	k.count++
+	return false
+}
+
+// addMany is add with a map, which takes over the keys so far.
+func (k *keySet) addMany(data, key []byte) bool {
+	if k.many == nil {
+		k.many = make(map[string]struct{}, 2*len(k.few))
+		for _, have := range k.few[:k.count] {
+			k.many[string(data[have.at:have.at+have.size])] = struct{}{}
+		}
+	}
+	if _, ok := k.many[string(key)]; ok {
+		return true
+	}
+	k.many[string(key)] = struct{}{}
 	return false
 }
