@@ -145,11 +145,12 @@ type streams struct {
 	ready  bool  // the stores were looked at
 	s      int64 // stream time up to which everything due has come out
 	buffer buffer
-	// pending is not used by inner joins.
-	pending pending
+	// pending are the unmatched records, by appendUnmatched; not used by inner joins.
+	pending timers
 	arena   operator.Arena
 	found   []match // scratch
 	row     []byte  // scratch
+	index   []byte  // scratch
 }
 
 // Process implements operator.Operator.
@@ -189,7 +190,7 @@ func (j *streams) prepare(ctx *operator.Context) error {
 	if len(specs) == 1 {
 		return nil
 	}
-	j.pending = pending{all: ctx.Windows(specs[1].Name), span: j.segment}
+	j.pending = timers{all: ctx.Windows(specs[1].Name), span: j.segment}
 	if err := j.pending.open(j.s); err != nil {
 		return fmt.Errorf("open unmatched records of step %s: %w", ctx.Step(), err)
 	}
@@ -200,7 +201,9 @@ func (j *streams) prepare(ctx *operator.Context) error {
 func (j *streams) advance(ctx *operator.Context, s int64, in, out *operator.Batch) error {
 	j.s = s
 	if j.o.Kind != Inner {
-		err := j.pending.due(s, func(u unmatched) error { return j.alone(ctx, u, in, out) })
+		err := j.pending.due(s, func(key string, _ []byte) error {
+			return j.alone(ctx, key, in, out)
+		})
 		if err != nil {
 			return fmt.Errorf("emit unmatched records of step %s: %w", ctx.Step(), err)
 		}
@@ -212,7 +215,11 @@ func (j *streams) advance(ctx *operator.Context, s int64, in, out *operator.Batc
 }
 
 // alone emits a record that has matched nothing when its window closes.
-func (j *streams) alone(ctx *operator.Context, u unmatched, in, out *operator.Batch) error {
+func (j *streams) alone(ctx *operator.Context, key string, in, out *operator.Batch) error {
+	u, err := parseUnmatched(key)
+	if err != nil {
+		return err
+	}
 	row, ok, err := j.buffer.get(u.entry)
 	if err != nil || !ok {
 		return err
@@ -287,7 +294,8 @@ func (j *streams) take(ctx *operator.Context, rec *operator.Record, out *operato
 	if err != nil || matched || !j.keeps[side] {
 		return err
 	}
-	return j.pending.add(unmatched{entry: at, dueAt: due}, j.s)
+	j.index = appendUnmatched(j.index[:0], unmatched{entry: at, dueAt: due})
+	return j.pending.add(j.index, nil, j.s)
 }
 
 func (j *streams) late(side int, rec *operator.Record) operator.LateReport {
@@ -340,5 +348,6 @@ func (j *streams) settle(at entry, row []byte) ([]byte, error) {
 	if err := j.buffer.put(at, j.row); err != nil {
 		return nil, err
 	}
-	return j.row, j.pending.remove(unmatched{entry: at, dueAt: j.due(at.side, at.ts)})
+	j.index = appendUnmatched(j.index[:0], unmatched{entry: at, dueAt: j.due(at.side, at.ts)})
+	return j.row, j.pending.remove(j.index)
 }

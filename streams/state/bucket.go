@@ -34,10 +34,13 @@ type bucket struct {
 	db   *DB
 	id   bucketID
 	rows map[string]*row
-	// sorted holds rows in key order, added the ones not merged into it yet. Both are only kept
-	// once the bucket has been scanned (indexed).
-	sorted, added []*row
-	indexed       bool
+	// runs hold the rows, each of them in key order and at least twice as long as the next one,
+	// added the rows that are in none of them yet. Both are only kept once the bucket has been
+	// scanned (indexed). Many runs make scans and new rows in turns cheap: a row is merged into a
+	// longer run a logarithmic number of times.
+	runs    [][]*row
+	added   []*row
+	indexed bool
 	// onDisk: the file may hold rows of this bucket.
 	onDisk bool
 	// dropPending, dropDirty: a Drop since the last commit, since the last flush.
@@ -156,29 +159,60 @@ func (b *bucket) load(r *row) error {
 	return nil
 }
 
-// index brings sorted up to date with rows.
-func (b *bucket) index() []*row {
+// index brings the runs up to date with rows.
+func (b *bucket) index() [][]*row {
 	byKey := func(x, y *row) int { return strings.Compare(x.key, y.key) }
 	if !b.indexed {
 		b.indexed = true
-		b.sorted = make([]*row, 0, len(b.rows))
+		all := make([]*row, 0, len(b.rows))
 		for _, r := range b.rows {
-			b.sorted = append(b.sorted, r)
+			all = append(all, r)
 		}
-		slices.SortFunc(b.sorted, byKey)
-		return b.sorted
+		slices.SortFunc(all, byKey)
+		b.runs, b.added = append(b.runs[:0], all), b.added[:0]
+		return b.runs
 	}
 	if len(b.added) == 0 {
-		return b.sorted
+		return b.runs
 	}
 	slices.SortFunc(b.added, byKey)
-	if n := len(b.sorted); n == 0 || b.sorted[n-1].key < b.added[0].key {
-		b.sorted = append(b.sorted, b.added...)
+	n := len(b.runs) - 1
+	if last := b.runs[n]; len(last) == 0 || last[len(last)-1].key < b.added[0].key {
+		b.runs[n] = append(last, b.added...)
 	} else {
-		b.sorted = mergeRows(b.sorted, b.added)
+		b.runs = append(b.runs, slices.Clone(b.added))
 	}
 	b.added = b.added[:0]
-	return b.sorted
+	for n = len(b.runs) - 1; n > 0 && len(b.runs[n-1]) < 2*len(b.runs[n]); n-- {
+		b.runs[n-1] = mergeRows(b.runs[n-1], b.runs[n])
+		b.runs = b.runs[:n]
+	}
+	return b.runs
+}
+
+// from returns what is left of the runs from a key on, without empty ones.
+func (b *bucket) from(key []byte) [][]*row {
+	var heads [][]*row
+	for _, run := range b.index() {
+		at, _ := slices.BinarySearchFunc(run, key, func(r *row, k []byte) int {
+			return strings.Compare(r.key, string(k))
+		})
+		if at < len(run) {
+			heads = append(heads, run[at:])
+		}
+	}
+	return heads
+}
+
+// least returns the run that begins with the least key, -1 if there is none.
+func least(heads [][]*row) int {
+	best := -1
+	for i, h := range heads {
+		if len(h) > 0 && (best < 0 || h[0].key < heads[best][0].key) {
+			best = i
+		}
+	}
+	return best
 }
 
 // mergeRows merges two sorted runs without common keys.
@@ -196,7 +230,7 @@ func mergeRows(x, y []*row) []*row {
 
 // unindex forgets the order; the next scan sorts again.
 func (b *bucket) unindex() {
-	b.indexed, b.sorted, b.added = false, nil, nil
+	b.indexed, b.runs, b.added = false, nil, nil
 }
 
 // visible returns the value a reader sees, ok false when there is none. decided is false when only
@@ -229,16 +263,17 @@ func (b *bucket) Scan(from, to []byte, fn func(key, value []byte) error) error {
 }
 
 func (b *bucket) scan(cur cursor, from, to []byte, fn func(key, value []byte) error) error {
-	mem := b.index()
-	at, _ := slices.BinarySearchFunc(mem, string(from), func(r *row, k string) int {
-		return strings.Compare(r.key, k)
-	})
-	mem = mem[at:]
+	heads := b.from(from)
 	fk, fv := cur.seek(from)
 	var key []byte
 	for {
 		var value []byte
 		ok := true
+		var mem []*row
+		first := least(heads)
+		if first >= 0 {
+			mem = heads[first]
+		}
 		switch cmp := compareHeads(mem, fk); {
 		case cmp == noHead:
 			return nil
@@ -255,7 +290,7 @@ func (b *bucket) scan(cur cursor, from, to []byte, fn func(key, value []byte) er
 				}
 				fk, fv = cur.next()
 			}
-			mem = mem[1:]
+			heads[first] = mem[1:]
 		}
 		if to != nil && bytes.Compare(key, to) >= 0 {
 			return nil
