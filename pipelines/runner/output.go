@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,8 +54,8 @@ type output struct {
 	// next is what follows the last record handed over, dirty that some of it is not committed.
 	next map[client.TopicPartition]int64
 	ends map[client.TopicPartition]int64 // of the log, as last seen
-	// records are how many were handed over of each partition, those of earlier runs included.
-	records map[client.TopicPartition]int64
+	// taken is what was handed over of each partition, that of earlier runs included.
+	taken   map[client.TopicPartition]taken
 	dirty   bool
 	changed time.Time // when it became dirty
 
@@ -71,8 +70,8 @@ type output struct {
 
 func newOutput(opts outputOptions) *output {
 	o := &output{opts: opts, next: map[client.TopicPartition]int64{},
-		ends: map[client.TopicPartition]int64{}, records: map[client.TopicPartition]int64{},
-		stop: make(chan struct{})}
+		ends:  map[client.TopicPartition]int64{},
+		taken: map[client.TopicPartition]taken{}, stop: make(chan struct{})}
 	o.trouble.now = opts.Now
 	return o
 }
@@ -133,29 +132,31 @@ func (o *output) position(
 	if err != nil {
 		return nil, fmt.Errorf("fetch committed offsets: %w", err)
 	}
-	// Offsets count more than records (markers of transactions), so the number is noted beside them.
 	notes, err := o.opts.Cluster.Admin().Notes(ctx, o.opts.Group)
 	if err != nil {
 		return nil, fmt.Errorf("fetch committed offsets: %w", err)
 	}
 	var offsets []host.TopicOffset
-	taken := int64(0)
+	records := int64(0)
 	for p := range o.opts.Partitions {
 		tp := client.TopicPartition{Topic: o.opts.Topic, Partition: p}
 		o.next[tp] = committed[tp]
-		o.records[tp], _ = strconv.ParseInt(notes[tp], 10, 64)
-		taken += o.records[tp]
-		if at, ok := committed[tp]; ok {
-			offsets = append(offsets, host.TopicOffset{Topic: tp.Topic, Partition: p, Offset: at})
+		at, ok := committed[tp]
+		if !ok {
+			continue
 		}
+		o.taken[tp] = parseTaken(notes[tp], at)
+		records += o.taken[tp].records
+		offsets = append(offsets,
+			host.TopicOffset{Topic: tp.Topic, Partition: p, Offset: o.taken[tp].after})
 	}
 	if topic := o.opts.OnError.DeadLetterTopic; topic != "" {
 		if o.letters, err = o.openLetters(ctx, consumer, topic); err != nil {
 			return nil, err
 		}
-		taken -= o.letters.before
+		records -= o.letters.before
 	}
-	o.written.Store(taken)
+	o.written.Store(records)
 	for tp, at := range o.next {
 		consumer.Assign(tp, at)
 	}
@@ -245,7 +246,7 @@ func (o *output) write(ctx context.Context, sink *host.Sink, runs []client.Fetch
 	}
 	for _, run := range runs {
 		o.next[run.TopicPartition], o.ends[run.TopicPartition] = run.Next, run.End
-		o.records[run.TopicPartition] += int64(len(run.Records))
+		o.taken[run.TopicPartition] = o.taken[run.TopicPartition].with(run.Records)
 	}
 	lag := int64(0)
 	for tp, end := range o.ends {
@@ -266,8 +267,8 @@ func (o *output) commit(ctx context.Context) error {
 		return nil
 	}
 	notes := map[client.TopicPartition]string{}
-	for tp, n := range o.records {
-		notes[tp] = strconv.FormatInt(n, 10)
+	for tp, t := range o.taken {
+		notes[tp] = t.String()
 	}
 	err := o.opts.Cluster.Admin().CommitNoted(ctx, o.opts.Group, o.next, notes)
 	if err != nil {
