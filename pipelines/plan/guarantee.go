@@ -2,9 +2,9 @@ package plan
 
 import "github.com/millstream-io/millstream/pipelines/expression"
 
-// guarantees says, for each sink, what a crash can do to it, and how deterministic the plan is.
-// Without transactions a task drops what it wrote before a crash by the sequence in its records'
-// headers; that is exact as long as it produces the same records again.
+// guarantees says, for each sink, what a crash can do to it, and how deterministic the plan is. All
+// that a task writes is one transaction with its state and its position, so that nothing it does
+// can come out twice; only a connector that reads or writes again can.
 func (b *builder) guarantees() {
 	p := b.plan
 	p.Determinism = DeterminismA
@@ -13,53 +13,48 @@ func (b *builder) guarantees() {
 			p.Determinism = DeterminismB
 		}
 	}
-	impure := map[string]string{} // by source, node or arm: why what comes out may differ
+	rereads := map[string]string{} // by source, node or arm: why a record may come twice
 	for _, s := range p.Sources {
 		if !s.Deterministic {
-			impure[s.ID] = "connector " + s.Connector.Name + " may not read the same again"
+			rereads[s.ID] = "connector " + s.Connector.Name + " may not read the same again"
 			p.Determinism = DeterminismD
 		}
 	}
 	for _, n := range p.Nodes {
 		why := ""
 		for _, from := range n.Inputs() {
-			if impure[from] != "" {
-				why = impure[from]
+			if rereads[from] != "" {
+				why = rereads[from]
 			}
 		}
-		if c := clock(n.programs()); c != "" {
-			n.Deterministic, why = false, "step "+n.ID+" looks at the clock"
-		}
-		if n.Kind == KindPlugin && !n.Deterministic {
-			why = "the plugin of step " + n.ID + " is not deterministic"
-		}
-		if n.KeyBy != nil && p.Determinism == DeterminismA {
-			p.Determinism = DeterminismB
-		}
-		impure[n.ID] = why
+		rereads[n.ID] = why
 		for _, a := range n.Arms {
-			impure[a.ID] = why
+			rereads[a.ID] = why
 		}
-		if why != "" {
+		if clock(n.programs()) != "" {
+			n.Deterministic = false
+		}
+		switch {
+		case !n.Deterministic && (n.Kind == KindPlugin || clock(n.programs()) != ""):
 			p.Determinism = DeterminismD
+		case n.KeyBy != nil && p.Determinism == DeterminismA:
+			p.Determinism = DeterminismB
 		}
 	}
 	for _, s := range p.Sinks {
-		why := impure[s.From]
 		if clock(s.programs()) != "" {
-			why = "its expressions look at the clock"
 			p.Determinism = DeterminismD
 		}
-		s.Guarantee = guarantee(s, why)
+		s.Guarantee = guarantee(s, rereads[s.From])
 	}
 }
 
-func guarantee(s *Sink, impure string) string {
+func guarantee(s *Sink, rereads string) string {
 	switch {
-	case impure != "":
-		return "at least once (" + impure + ")"
+	case rereads != "":
+		return "at least once (" + rereads + ")"
 	case s.Connector == nil:
-		return "effectively once (writer sequence)"
+		return "exactly once (transactions)"
 	case s.Exact:
 		return "effectively once (connector " + s.Connector.Name + " resumes exactly)"
 	case !s.Known:

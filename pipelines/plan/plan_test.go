@@ -131,11 +131,11 @@ func TestGuarantees(t *testing.T) {
 			"steps: "+s+"\nsinks: {out: {topic: out}, file: {connector: file}}\n")
 	}
 	p := steps(`[{filter: value.x == 1}]`)
-	require.Equal(t, "effectively once (writer sequence)", p.Sinks[0].Guarantee)
+	require.Equal(t, "exactly once (transactions)", p.Sinks[0].Guarantee)
 	require.Contains(t, p.Sinks[1].Guarantee, "at least once, unless connector file")
 	require.Equal(t, DeterminismA, p.Determinism)
 	p = steps(`[{id: a, set: {at: processing_time()}}, {id: b, filter: value.x == 1}]`)
-	require.Equal(t, "at least once (step a looks at the clock)", p.Sinks[0].Guarantee)
+	require.Equal(t, "exactly once (transactions)", p.Sinks[0].Guarantee)
 	require.Equal(t, DeterminismD, p.Determinism)
 	require.Equal(t, DeterminismB, steps(`[{id: k, key_by: value.x}]`).Determinism)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/millstream-io/millstream/core/record"
 )
 
-// taken is what a connector has taken of a partition. It is noted beside the committed offset, which
+// taken is what a connector has taken of a partition, noted beside the committed offset. That one
 // tells neither: the markers of transactions have offsets too.
 type taken struct {
 	// records is how many.

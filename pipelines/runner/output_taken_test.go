@@ -8,7 +8,7 @@ import (
 	"github.com/millstream-io/millstream/core/record"
 )
 
-// Three records, a marker at 3, one more record, a marker at 5: the group stands at 6, the connector
+// Three records, a marker at 3, a record, a marker at 5: the group stands at 6, and the connector
 // has taken four records, the last of them at 4.
 func TestMarkersOfTransactionsAreNotTakenByConnectors(t *testing.T) {
 	var at taken

@@ -59,7 +59,7 @@ func TestPlugin(t *testing.T) {
 	r.file("in.jsonl", numbered(500))
 	st := r.run(withPlugin(misbehave(t), "{do: tag}"))
 	require.ElementsMatch(t, tagged(500), r.values("out"))
-	require.Equal(t, "effectively once (writer sequence)", st.Guarantees["out"])
+	require.Equal(t, "exactly once (transactions)", st.Guarantees["out"])
 }
 
 // TestPluginIsKilled: the process dies by SIGKILL in the middle; nothing is lost or doubled.
