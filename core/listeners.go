@@ -185,6 +185,7 @@ func (b *Broker) howToServe(
 			Scram: func(user string, m metadata.ScramMechanism) (metadata.ScramCredential, bool) {
 				return b.controller.Image().ScramCredential(user, m)
 			},
+			Scrams: func() []metadata.ScramCredential { return b.controller.Image().ScramCredentials() },
 		},
 		Reauthenticate: millis("connections.max.reauth.ms"),
 		FailureDelay:   millis("connection.failed.authentication.delay.ms"),

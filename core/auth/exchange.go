@@ -29,6 +29,9 @@ type Users struct {
 	Scram func(user string, m metadata.ScramMechanism) (metadata.ScramCredential, bool)
 	// Plain are passwords that were given with the settings, by user.
 	Plain map[string]string
+	// Scrams returns the credentials of all users, in an order that stays: what is made up for a
+	// user that does not exist looks like one of them. Nil: like those of kafka-configs.
+	Scrams func() []metadata.ScramCredential
 	// Secret makes up the salts of users that do not exist: the same for the same name, for as
 	// long as the broker runs, and nothing that can be foreseen.
 	Secret []byte

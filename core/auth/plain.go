@@ -52,22 +52,28 @@ func (p *Plain) Step(_ time.Time, token []byte) ([]byte, bool, error) {
 func (p *Plain) right(user string, password []byte) bool {
 	// Hashes have one length, so that the comparison does not tell that of the password.
 	given := sha256.Sum256(password)
-	if fixed, ok := p.users.Plain[user]; ok {
-		wanted := sha256.Sum256([]byte(fixed))
-		return subtle.ConstantTimeCompare(given[:], wanted[:]) == 1
+	fixed, isFixed := p.users.Plain[user]
+	wanted := sha256.Sum256([]byte(fixed))
+	if same := subtle.ConstantTimeCompare(given[:], wanted[:]) == 1; same && isFixed {
+		return true
 	}
-	return p.users.rightScram(user, password)
+	// For a user of the settings, too: a wrong password takes as long whoever it is for.
+	return p.users.rightScram(user, password) && !isFixed
 }
 
 // rightScram checks a password against the user's SCRAM credentials. A user without any costs as
-// much time.
+// much time, see Users.unknown.
 func (u *Users) rightScram(user string, password []byte) bool {
 	c, known := u.Scram(user, metadata.ScramSHA256)
 	if !known {
 		c, known = u.Scram(user, metadata.ScramSHA512)
 	}
 	if !known {
-		c = u.unknown(user, metadata.ScramSHA256)
+		m := metadata.ScramSHA256
+		if like, found := u.like(user, 0); found {
+			m = like.Mechanism
+		}
+		c = u.unknown(user, m)
 	}
 	digest := digestOf(c.Mechanism)
 	salted, err := pbkdf2.Key(digest, string(password), c.Salt, int(c.Iterations), digest().Size())

@@ -1,12 +1,15 @@
 package auth
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/sha512"
 	"crypto/subtle"
 	"encoding/base64"
+	"encoding/binary"
 	"hash"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -159,17 +162,59 @@ func digestOf(m metadata.ScramMechanism) func() hash.Hash {
 	return sha256.New
 }
 
-// unknownIterations is what kafka-configs gives to a user, and so what one is expected to have.
-const unknownIterations = 4096
+// What kafka-configs gives to a user, and so what one is expected to have.
+const (
+	unknownIterations = 4096
+	unknownSalt       = 26 // characters of 0-9 and a-z
+)
 
-// unknown is the credential of a user that does not exist; no password fits it.
+// unknown is the credential of a user that does not exist; no password fits it. Iterations and the
+// look of the salt are those of a user that exists, or they would tell.
 func (u *Users) unknown(user string, m metadata.ScramMechanism) metadata.ScramCredential {
+	like, found := u.like(user, m)
+	if !found {
+		like.Iterations, like.Salt = unknownIterations, bytes.Repeat([]byte{'0'}, unknownSalt)
+	}
+	text := !slices.ContainsFunc(like.Salt, func(c byte) bool {
+		return strings.IndexByte(base36, c) < 0
+	})
+	salt := make([]byte, 0, len(like.Salt)+sha256.Size)
+	for block := []byte(user); len(salt) < len(like.Salt); {
+		block = sign(sha256.New, u.Secret, append([]byte("salt"), block...))
+		salt = append(salt, block...)
+	}
+	salt = salt[:len(like.Salt)]
+	for i := range salt {
+		if text {
+			salt[i] = base36[int(salt[i])%len(base36)]
+		}
+	}
 	size := digestOf(m)().Size()
-	salt := sign(sha256.New, u.Secret, []byte(user))[:18]
 	return metadata.ScramCredential{
-		User: user, Mechanism: m, Salt: salt, Iterations: unknownIterations,
+		User: user, Mechanism: m, Salt: salt, Iterations: like.Iterations,
 		StoredKey: make([]byte, size), ServerKey: make([]byte, size),
 	}
+}
+
+const base36 = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+// like chooses a credential of the mechanism, 0 for any, the same one for the same name.
+func (u *Users) like(user string, m metadata.ScramMechanism) (metadata.ScramCredential, bool) {
+	if u.Scrams == nil {
+		return metadata.ScramCredential{}, false
+	}
+	all := u.Scrams()
+	if len(all) == 0 {
+		return metadata.ScramCredential{}, false
+	}
+	number := binary.BigEndian.Uint64(sign(sha256.New, u.Secret, []byte("like"+user)))
+	from := int(number % uint64(len(all)))
+	for i := range all {
+		if c := all[(from+i)%len(all)]; c.Mechanism == m || m == 0 {
+			return c, true
+		}
+	}
+	return metadata.ScramCredential{}, false
 }
 
 // saslName takes =2C and =3D out of a name, which are the only escapes that there are.

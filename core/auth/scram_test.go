@@ -32,6 +32,7 @@ func credential(t testing.TB, user, password string, salt []byte) metadata.Scram
 
 func users(t testing.TB, list ...metadata.ScramCredential) auth.Users {
 	return auth.Users{
+		Scrams: func() []metadata.ScramCredential { return list },
 		Secret: []byte("secret of the process"), Plain: map[string]string{"fixed": "word"},
 		Scram: func(user string, m metadata.ScramMechanism) (metadata.ScramCredential, bool) {
 			for _, c := range list {
@@ -159,6 +160,53 @@ func TestScramAnswersUnknownUsersAlike(t *testing.T) {
 	require.True(t, strings.HasSuffix(known, ",i=4096") && strings.HasSuffix(nobody, ",i=4096"))
 	require.Equal(t, nobody, ask("nobody"))
 	require.NotEqual(t, nobody, ask("nobody2"))
+}
+
+// TestUnknownUsersLookLikeThoseThatAreThere: a user that does not exist is asked for as many
+// iterations, with a salt of the same look, as one that does, or they would tell who exists.
+func TestUnknownUsersLookLikeThoseThatAreThere(t *testing.T) {
+	challenge := func(u auth.Users) (salt []byte, iterations string) {
+		s := auth.NewScram(u, metadata.ScramSHA256, "N")
+		answer, _, err := s.Step(time.Time{}, []byte("n,,n=nobody,r=C"))
+		require.NoError(t, err)
+		parts := strings.Split(string(answer), ",")
+		salt, err = base64.StdEncoding.DecodeString(strings.TrimPrefix(parts[1], "s="))
+		require.NoError(t, err)
+		return salt, parts[2]
+	}
+	c := credential(t, "bob", "right", []byte{0xff, 1, 2, 3, 4, 5, 6, 7, 8, 9})
+	c.Iterations = 12_000
+	salt, iterations := challenge(users(t, c))
+	require.Len(t, salt, 10)
+	require.Equal(t, "i=12000", iterations)
+	c.Salt = []byte("1dl9p3xk0mmz7c6v5qjr2dd90q")
+	salt, _ = challenge(users(t, c))
+	require.Regexp(t, "^[0-9a-z]{26}$", string(salt))
+	salt, iterations = challenge(users(t)) // those of kafka-configs
+	require.Regexp(t, "^[0-9a-z]{26}$", string(salt))
+	require.Equal(t, "i=4096", iterations)
+}
+
+// TestPlainTakesAsLongForEachUser: a wrong password of a user of the settings, of one with a
+// credential and of one that does not exist are answered after the same work.
+func TestPlainTakesAsLongForEachUser(t *testing.T) {
+	c := credential(t, "bob", "right", []byte("salt"))
+	c.Iterations = 10_000
+	u := users(t, c)
+	least := func(user string) time.Duration {
+		best := time.Hour
+		for range 12 {
+			began := time.Now()
+			_, _, err := auth.NewPlain(u).Step(began, []byte("\x00"+user+"\x00wrong"))
+			best = min(best, time.Since(began))
+			require.ErrorIs(t, err, auth.ErrInvalidCredentials)
+		}
+		return best
+	}
+	bob := least("bob")
+	for _, user := range []string{"fixed", "nobody"} {
+		require.InEpsilon(t, bob, least(user), 0.7, user)
+	}
 }
 
 func TestScramNamesMayHaveCommas(t *testing.T) {

@@ -46,6 +46,8 @@ type login struct {
 	expires time.Time
 	// last is when it logged in.
 	last time.Time
+	// asked is when the last token came.
+	asked time.Time
 }
 
 // minReauthInterval is how long a login is not repeated; Kafka's is as long.
@@ -117,6 +119,9 @@ func (c *conn) saslHandshake(head protocol.Header, body []byte) error {
 	req := message.(*kmsg.SASLHandshakeRequest)
 	resp := req.ResponseKind().(*kmsg.SASLHandshakeResponse)
 	l := c.login
+	if l != nil {
+		l.asked = time.Now()
+	}
 	if l == nil || l.exchange != nil || l.done && l.sasl.Now().Sub(l.last) < minReauthInterval {
 		resp.ErrorCode = kerr.IllegalSaslState.Code
 		return c.answerNow(head, resp.IsFlexible(), resp)
@@ -203,6 +208,10 @@ var errPrincipalChanged = errors.New("another user on the same connection")
 func (c *conn) takeToken(token []byte) (answer []byte, lifetime time.Duration, err error) {
 	l := c.login
 	now := l.sasl.Now()
+	l.asked = time.Now()
+	if !c.s.failures.mayTry(c.host) {
+		return nil, 0, errTooManyFailures
+	}
 	answer, done, err := l.exchange.Step(now, token)
 	if err != nil || !done {
 		return answer, 0, err
@@ -262,10 +271,15 @@ func (c *conn) rawAnswer(token []byte) error {
 }
 
 // refuseLogin answers a refused client, if resp is not nil, after the delay that makes guessing
-// slow, and returns why the connection then ends.
+// slow, and returns why the connection then ends. The delay counts from when the token came, so
+// that it hides how long that was looked at.
 func (c *conn) refuseLogin(head protocol.Header, resp kmsg.Response, why error) error {
 	c.s.count.badLogins.Add(1)
-	wait(c.ctx, c.login.sasl.FailureDelay)
+	if !errors.Is(why, errTooManyFailures) {
+		delay, answered := c.s.failures.failed(c.host, time.Now(), c.login.sasl.FailureDelay)
+		wait(c.ctx, delay-time.Since(c.login.asked))
+		answered()
+	}
 	if resp != nil {
 		if err := c.answerNow(head, resp.IsFlexible(), resp); err != nil {
 			return err

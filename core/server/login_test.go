@@ -211,3 +211,27 @@ func TestKIP430_AuthorizedOperations(t *testing.T) {
 	require.Equal(t, int32(1<<3|1<<8), topic, "READ and the DESCRIBE that comes with it")
 	require.Zero(t, cluster)
 }
+
+// TestGuessesOverManyConnectionsBecomeSlow: each connection is refused after one password, so who
+// guesses uses many; the answers come later and later, while the right password is taken at once.
+func TestGuessesOverManyConnectionsBecomeSlow(t *testing.T) {
+	c := coretest.Start(t, coretest.Options{
+		Config: secured("connection.failed.authentication.delay.ms", "10")})
+	try := func(password string) (int16, time.Duration) {
+		w := dialListener(t, c, "SASL_PLAINTEXT")
+		require.Zero(t, w.handshake(1, "PLAIN").ErrorCode)
+		start := time.Now()
+		code := w.authenticate("\x00alice\x00" + password).ErrorCode
+		return code, time.Since(start)
+	}
+	for range 14 {
+		code, _ := try("wrong")
+		require.Equal(t, int16(58), code)
+	}
+	code, took := try("wrong") // the 15th: 10 ms, doubled 5 times
+	require.Equal(t, int16(58), code)
+	require.GreaterOrEqual(t, took, 320*time.Millisecond)
+	code, took = try("b")
+	require.Zero(t, code)
+	require.Less(t, took, 250*time.Millisecond)
+}

@@ -112,6 +112,8 @@ type Server struct {
 	complaints limiter
 	// denials and logins limit the lines of the audit log that anybody can cause.
 	denials, logins limiter
+	// failures are the logins that were refused of late.
+	failures loginFailures
 	// refusals limits log lines about records the broker could not take.
 	refusals limiter
 

@@ -3,5 +3,6 @@
 //
 //	mutate [-run REGEXP] [-list]
 //
-// A mutant that survives is a rule without a test; one whose text is not found any more has to be written anew.
+// A mutant that survives is a rule without a test; one that does not run (its text is not found any more, or it does not
+// compile) has to be written anew. -list only looks for the texts.
 package main

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -45,19 +46,24 @@ func run(only string, list bool) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	killed, survived := 0, 0
-	for _, m := range mutants {
+	killed, survived, broken := 0, 0, 0
+	for _, m := range slices.Concat(mutants, securityMutants) {
 		if !wanted.MatchString(m.rule) {
 			continue
 		}
 		if list {
+			if _, err := m.changed(); err != nil {
+				return fmt.Errorf("%s: %w", m.rule, err)
+			}
 			fmt.Println(m.rule)
 			continue
 		}
 		began := time.Now()
 		test, err := m.killer(dir)
 		if err != nil {
-			return fmt.Errorf("%s: %w", m.rule, err)
+			fmt.Printf("%-8s       %s: %v\n", "BROKEN", m.rule, err)
+			broken++
+			continue
 		}
 		verdict := "killed"
 		if killed++; test == "" {
@@ -67,15 +73,15 @@ func run(only string, list bool) error {
 		}
 		fmt.Printf("%-8s %4.0fs  %-55s %s\n", verdict, time.Since(began).Seconds(), m.rule, test)
 	}
-	fmt.Printf("%d killed, %d survived\n", killed, survived)
-	if survived > 0 {
+	fmt.Printf("%d killed, %d survived, %d do not run\n", killed, survived, broken)
+	if survived+broken > 0 {
 		return errors.New("rules without a test")
 	}
 	return nil
 }
 
-// killer returns the test that fails, "" if none does.
-func (m *mutant) killer(dir string) (string, error) {
+// changed returns the file with the rule broken.
+func (m *mutant) changed() (string, error) {
 	source, err := os.ReadFile(m.file)
 	if err != nil {
 		return "", err
@@ -83,8 +89,17 @@ func (m *mutant) killer(dir string) (string, error) {
 	if n := strings.Count(string(source), m.old); n != 1 {
 		return "", fmt.Errorf("%s has the text %d times: %s", m.file, n, m.old)
 	}
+	return strings.Replace(string(source), m.old, m.new, 1), nil
+}
+
+// killer returns the test that fails, "" if none does.
+func (m *mutant) killer(dir string) (string, error) {
+	source, err := m.changed()
+	if err != nil {
+		return "", err
+	}
 	changed := filepath.Join(dir, "changed.go")
-	if err := os.WriteFile(changed, []byte(strings.Replace(string(source), m.old, m.new, 1)), 0o600); err != nil {
+	if err := os.WriteFile(changed, []byte(source), 0o600); err != nil {
 		return "", err
 	}
 	path, err := filepath.Abs(m.file)
