@@ -55,8 +55,7 @@ func (g *schemaGen) of(t reflect.Type, f *field) map[string]any {
 func (g *schemaGen) object(t reflect.Type) map[string]any {
 	properties, required := map[string]any{}, []any{}
 	for _, f := range fieldsOf(t) {
-		if f.notYet != "" || (t == reflect.TypeFor[Window]() && (f.key == "session" ||
-			f.key == "count")) {
+		if f.notYet != "" {
 			continue
 		}
 		p := g.of(f.typ, &f)

@@ -96,6 +96,8 @@ func (s *Scalar[T]) decode(d *decoder, n *node, f *field) {
 		s.Set = d.size(v, n, text)
 	case *Schedule:
 		s.Set = d.schedule(v, n, text)
+	case *Frequency:
+		s.Set = d.rate(v, n, text)
 	case *ID:
 		*v, s.Set = ID(text), d.match(n, text, idPattern, "an id",
 			"letters, digits, _ and -, starting with a letter, at most 64 characters")
@@ -294,6 +296,8 @@ func (s *Scalar[T]) schema(_ *schemaGen, f *field) map[string]any {
 		return pattern(topicPattern.String() + `|\$\{`)
 	case *Path:
 		return pattern(pathPattern.String())
+	case *Frequency:
+		return pattern(`^[0-9]+ */ *[0-9]*(ms|s|m|h|d)$|` + reference)
 	}
 	if len(f.enum) > 0 {
 		return map[string]any{"type": "string", "enum": toAny(f.enum)}
