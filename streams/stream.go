@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/millstream-io/millstream/streams/aggregate"
+	"github.com/millstream-io/millstream/streams/gate"
 	"github.com/millstream-io/millstream/streams/join"
 	"github.com/millstream-io/millstream/streams/topology"
 )
@@ -111,77 +112,24 @@ func (s *Stream) To(id, topic string) { s.ToWith(id, topic, SinkOptions{}) }
 // ToWith is To with options.
 func (s *Stream) ToWith(id, topic string, o SinkOptions) { s.b.Sink(id, s.id, topic, o) }
 
-// Window groups the records of each key by windows of event time.
-func (s *Stream) Window(w Windows) *Window {
-	if w == (Windows{}) {
-		w = Tumbling(0) // reported by Build; the zero value would mean no windows
-	}
-	return &Window{s: s, o: aggregate.Options{Windows: w}}
+// Dedupe lets the first record of each key through, for a span of event time.
+func (s *Stream) Dedupe(id string, within time.Duration) *Stream {
+	return s.DedupeWith(id, gate.DedupeOptions{Within: within})
 }
 
-// Window is a stream cut into windows, to be aggregated.
-type Window struct {
-	s *Stream
-	o aggregate.Options
+// DedupeWith is Dedupe with all options. Records that may be the same must have the same key.
+func (s *Stream) DedupeWith(id string, o gate.DedupeOptions) *Stream {
+	s.b.Dedupe(id, s.id, o)
+	return s.next(id)
 }
 
-// Grace keeps windows open for a span of event time after their end.
-func (w *Window) Grace(d time.Duration) *Window {
-	w.o.Grace = d
-	return w
+// Throttle lets so many records of each key per span of event time through.
+func (s *Stream) Throttle(id string, count int64, per time.Duration) *Stream {
+	return s.ThrottleWith(id, gate.ThrottleOptions{Count: count, Per: per, Key: gate.ByKey})
 }
 
-// OnClose emits the result of a window once, when it closes, instead of with every record.
-func (w *Window) OnClose() *Window {
-	w.o.Emit = aggregate.OnClose
-	return w
+// ThrottleWith is Throttle with all options.
+func (s *Stream) ThrottleWith(id string, o gate.ThrottleOptions) *Stream {
+	s.b.Throttle(id, s.id, o)
+	return s.next(id)
 }
-
-// Late says what happens to records whose window is closed; they are counted in any case.
-func (w *Window) Late(p LatePolicy) *Window {
-	w.o.Late = p
-	return w
-}
-
-// Aggregate computes fields per key and window. Results are JSON objects of window_start,
-// window_end (ms) and the fields.
-func (w *Window) Aggregate(id string, fields ...Field) *Stream {
-	o := w.o
-	o.Fields = fields
-	return w.s.AggregateWith(id, o)
-}
-
-// Count counts records.
-func Count(name string) Field { return Field{Name: name, Func: aggregate.Count} }
-
-// Sum adds numbers: integers exactly, an overflow fails the record.
-func Sum(name string, of func(*Record) (Value, error)) Field {
-	return Field{Name: name, Func: aggregate.Sum, Value: of}
-}
-
-// Min keeps the smallest number or string.
-func Min(name string, of func(*Record) (Value, error)) Field {
-	return Field{Name: name, Func: aggregate.Min, Value: of}
-}
-
-// Max keeps the largest number or string.
-func Max(name string, of func(*Record) (Value, error)) Field {
-	return Field{Name: name, Func: aggregate.Max, Value: of}
-}
-
-// Avg divides the sum of numbers by their count.
-func Avg(name string, of func(*Record) (Value, error)) Field {
-	return Field{Name: name, Func: aggregate.Avg, Value: of}
-}
-
-// Int returns an integer value.
-func Int(i int64) Value { return aggregate.IntValue(i) }
-
-// Float returns a floating point value.
-func Float(f float64) Value { return aggregate.FloatValue(f) }
-
-// Text returns a string value.
-func Text(s string) Value { return aggregate.StringValue(s) }
-
-// Null returns the value that aggregates pass over.
-func Null() Value { return Value{} }

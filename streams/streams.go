@@ -35,7 +35,7 @@ type (
 	LatePolicy = operator.LatePolicy
 	// Case is one output of Branch.
 	Case = operator.Case
-	// Windows are tumbling or hopping windows.
+	// Windows are a way to cut the records of a key.
 	Windows = window.Windows
 	// Field is one value of an aggregate.
 	Field = aggregate.Field
@@ -50,6 +50,15 @@ func Tumbling(size time.Duration) Windows { return window.Tumbling(size) }
 
 // Hopping returns windows of a size that start every advance.
 func Hopping(size, advance time.Duration) Windows { return window.Hopping(size, advance) }
+
+// Sessions returns windows of records that are at most gap apart.
+func Sessions(gap time.Duration) Windows { return window.Sessions(gap) }
+
+// Sliding returns windows whose first and last record are at most span apart.
+func Sliding(span time.Duration) Windows { return window.SlidingBy(span) }
+
+// CountOf returns windows of n records.
+func CountOf(n int64) Windows { return window.Counted(n) }
 
 // Builder collects the steps of a pipeline. Mistakes are reported by Build, all at once.
 type Builder struct{ b *topology.Builder }

@@ -91,76 +91,13 @@ func (c *checker) rowName(s *Step, at lang.Pos) {
 	}
 }
 
-// aggregate checks the fold of a key's records in a window.
-func (c *checker) aggregate(s *Step) {
-	c.needsID(s)
-	a := s.Tree.Aggregate
-	if a == nil {
-		s.Out.Broken = true
-		return
-	}
-	key, keys := s.In.Scope.Key, []string{"key"}
-	switch {
-	case a.By.Set:
-		s.Program = c.program(s.Set, s.In, &a.By, expression.WantAny)
-		s.KeyOK = slices.Contains(s.In.Keys, normal(a.By.Text))
-		if !s.KeyOK {
-			key = keyDoc(s.Program)
-		}
-	case !s.In.KeyKnown && !s.In.Broken:
-		c.report(s.Tree.OperatorPos, len("aggregate"), CodeNeedsKey,
-			"aggregate: needs a key, and nothing says what the records' keys are",
-			"add  by: value.field,  or  key: string  at the source")
-	default:
-		s.KeyOK = true
-	}
-	grouped := *s.In
-	scope := *s.In.Scope
-	scope.Key = key
-	grouped.Scope = &scope
-	s.FoldSet = expression.NewSet(&scope)
-	out := &expression.Type{Kind: expression.KindObject}
-	for i := range a.Fields.Entries {
-		e := &a.Fields.Entries[i]
-		out.Fields = append(out.Fields, c.fold(s, &grouped, e))
-	}
-	c.late(s, &a.Late)
-	s.Out.Scope = &expression.Scope{Key: key, Vars: c.result.Vars, Window: true,
-		Value: expression.Doc{Format: expression.FormatJSON, Type: out}}
-	s.Out.Keys, s.Out.KeyKnown = keys, true
-	s.Out.Broken = s.In.Broken
-}
-
-// fold compiles one field and says what type it has. sum, min and max of integers are integers;
-// avg is a float. All but count are null in a window where every argument was null.
-func (c *checker) fold(s *Step, in *Stream, e *lang.Entry[lang.Fold]) expression.Field {
-	t := &expression.Type{Kind: expression.KindAny}
-	f := Fold{Name: e.Key, Func: e.Value.Name}
-	if e.Value.Arg.Set {
-		f.Arg = c.program(s.FoldSet, in, &e.Value.Arg, expression.WantNumber)
-	}
-	if e.Value.Set {
-		s.Folds = append(s.Folds, f)
-	}
-	switch {
-	case f.Func == "count":
-		t = &expression.Type{Kind: expression.KindInt}
-	case f.Func == "avg":
-		t = &expression.Type{Kind: expression.KindFloat}
-	case f.Arg != nil && f.Arg.Type.Kind != expression.KindAny:
-		t = &expression.Type{Kind: f.Arg.Type.Kind}
-	}
-	t.Nullable = f.Arg != nil && f.Arg.Type.Nullable
-	return expression.Field{Name: e.Key, Type: t}
-}
-
 // late decides what happens to records that come after their time is over.
 func (c *checker) late(s *Step, late *lang.Late) {
 	s.LateAction = late.Action.Value
 	switch {
 	case s.LateAction == "dlq":
 		c.needDLQ(s.Policy, late.Pos, len("dlq"))
-	case late.Set || late.Pos.IsSet():
+	case late.Set || late.Pos.IsSet() && !late.Update.Pos.IsSet():
 	case s.Policy.DLQ != "":
 		s.LateAction = "dlq"
 		c.dlqUses++

@@ -74,6 +74,12 @@ const (
 	CodePlugin lang.Code = "E322"
 	// CodeSameTopic: two sources, or a source and a topic table, read the same topic.
 	CodeSameTopic lang.Code = "E323"
+	// CodeUnbounded: what a step keeps per key grows without bound.
+	CodeUnbounded lang.Code = "E325"
+	// CodeWindowRule: a key of an aggregate does not go with its windows.
+	CodeWindowRule lang.Code = "E326"
+	// CodeNeedsMerge: a reduce in windows that grow together has no merge:.
+	CodeNeedsMerge lang.Code = "E327"
 	// CodeUnusedSource: nothing reads a source or table.
 	CodeUnusedSource lang.Code = "W331"
 	// CodeUnusedStep: nothing reads what a step gives.

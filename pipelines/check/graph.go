@@ -302,6 +302,9 @@ func (c *checker) loops() {
 		if a := c.tree.Steps.Items[i].Aggregate; a != nil {
 			check(a.Late.Topic)
 		}
+		if r := c.tree.Steps.Items[i].Reduce; r != nil {
+			check(r.Late.Topic)
+		}
 		if j := c.tree.Steps.Items[i].Join; j != nil {
 			check(j.Late.Topic)
 		}

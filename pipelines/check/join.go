@@ -37,6 +37,10 @@ func (c *checker) joinStream(s *Step, j *lang.Join) {
 		s.Out.Scope.Key, s.Out.KeyKnown = key, true
 		s.Out.Keys = []string{"key", normal(j.On.Text)}
 	}
+	if j.Late.Update.Pos.IsSet() {
+		c.report(j.Late.Update.Pos, 1, CodeWindowRule, "late: {update: …} is for aggregates",
+			"say how long records are waited for with  within: {grace: …}")
+	}
 	c.late(s, &j.Late)
 	s.Row = s.Other
 	at := j.Stream.Pos

@@ -82,6 +82,9 @@ type Step struct {
 	Table      *Table
 	Row        string // name of the joined row
 	Folds      []Fold
+	Reduce     *Reduce
+	// Group is how an aggregate or a reduce groups records.
+	Group      *lang.Aggregate
 	LateAction string // dlq, drop or topic
 	Plugin     *PluginUse
 	Policy     Policy
@@ -110,6 +113,19 @@ type Arm struct {
 type Fold struct {
 	Name, Func string
 	Arg        *expression.Program
+	// Of is what topk shows; nil is Arg.
+	Of *expression.Program
+	// Limit is how many values topk and collect keep.
+	Limit int
+	// ByOffset: first and last go by the order of processing.
+	ByOffset bool
+}
+
+// Reduce is a fold by expressions. Init and Update are of the step's FoldSet; Merge, of MergeSet,
+// is nil when there is none.
+type Reduce struct {
+	Init, Update, Merge *expression.Program
+	MergeSet            *expression.Set
 }
 
 // PluginUse is a plugin step's plugin.

@@ -44,6 +44,12 @@ func (c *checker) step(s *Step) {
 		c.join(s)
 	case "aggregate":
 		c.aggregate(s)
+	case "reduce":
+		c.reduce(s)
+	case "dedupe":
+		c.dedupe(s)
+	case "throttle":
+		c.throttle(s)
 	case "plugin":
 		c.plugin(s)
 	default:

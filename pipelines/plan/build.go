@@ -159,6 +159,19 @@ func (b *builder) step(s *check.Step) {
 	case "aggregate":
 		b.rekey(n, s)
 		n.Kind, n.Aggregate, n.Set = KindAggregate, b.aggregate(s), s.FoldSet
+	case "reduce":
+		b.rekey(n, s)
+		n.Kind, n.Aggregate, n.Set = KindReduce, b.aggregate(s), s.FoldSet
+	case "dedupe":
+		b.rekey(n, s)
+		n.Kind, n.Gate = KindDedupe, &Gate{Within: t.Dedupe.Within.Value, Keyed: true,
+			Store: b.name(s.ID, "store")}
+	case "throttle":
+		b.rekey(n, s)
+		rate := t.Throttle.Rate.Value
+		n.Kind, n.Gate = KindThrottle, &Gate{Count: rate.Count, Within: rate.Per.Value,
+			Keyed: t.Throttle.Key.Set, ToDLQ: t.Throttle.Over.Value == "dlq",
+			Store: b.name(s.ID, "store")}
 	case "plugin":
 		n.Kind = KindPlugin
 		b.plugin(n, s)
@@ -194,23 +207,6 @@ func (b *builder) keyTaken(s *check.Step, id string) {
 		Width: 1, Code: check.CodeDuplicateID, Severity: lang.Error,
 		Message: fmt.Sprintf("the id %q is needed for the new key of step %q", id, s.ID),
 		Hint:    "give the other step or source another id"})
-}
-
-func (b *builder) aggregate(s *check.Step) *Aggregate {
-	t := s.Tree.Aggregate
-	a := &Aggregate{
-		Size: t.Window.Tumbling.Value, Every: t.Window.Tumbling.Value,
-		Offset: t.Window.Offset.Value, EmitOnClose: t.Emit.Value == "on_close",
-		Grace: t.Grace.Value, Late: s.LateAction, LateTopic: string(t.Late.Topic.Value),
-		Store: b.name(s.ID, "store"),
-	}
-	if h := t.Window.Hopping; h != nil {
-		a.Size, a.Every = h.Size.Value, h.Every.Value
-	}
-	for _, f := range s.Folds {
-		a.Fields = append(a.Fields, Fold(f))
-	}
-	return a
 }
 
 func (b *builder) plugin(n *Node, s *check.Step) {

@@ -118,24 +118,15 @@ func (n *Node) action() string {
 		return b.String()
 	case KindJoin:
 		return n.Join.action()
-	case KindAggregate:
-		a := n.Aggregate
-		return fmt.Sprint(windowText(a), foldText(a), a.EmitOnClose, a.Grace, a.Late, a.LateTopic)
+	case KindAggregate, KindReduce:
+		return n.Aggregate.action()
+	case KindDedupe, KindThrottle:
+		return fmt.Sprint(*n.Gate)
 	case KindPlugin:
 		u := n.Plugin
 		return fmt.Sprint(u.Alias, u.Source, u.Operator, config(u.Config), u.Memory)
 	}
 	return ""
-}
-
-func windowText(a *Aggregate) string { return fmt.Sprint(a.Size, a.Every, a.Offset) }
-
-func foldText(a *Aggregate) string {
-	var b strings.Builder
-	for _, f := range a.Fields {
-		fmt.Fprintf(&b, "%q=%s(%s);", f.Name, f.Func, signature(f.Arg))
-	}
-	return b.String()
 }
 
 // state is what a node's stored values depend on: for an aggregate the group, the windows and the
@@ -144,11 +135,21 @@ func (b *builder) state(n *Node) string {
 	if n.Join != nil {
 		return b.joinState(n)
 	}
-	if n.Aggregate == nil {
+	if g := n.Gate; g != nil {
+		return digest(n.Kind, b.keyText(n.From), g.Within, g.Keyed)
+	}
+	a := n.Aggregate
+	if a == nil {
 		return ""
 	}
-	return digest("aggregate", b.keyText(n.From), docText(n.Key), windowText(n.Aggregate),
-		foldText(n.Aggregate))
+	parts := []any{"aggregate", b.keyText(n.From), docText(n.Key), windowText(a), foldText(a)}
+	if a.Window == Session || a.Window == Sliding || a.TTL > 0 {
+		parts = append(parts, a.Grace, a.Lateness, a.TTL) // keys are marked by when they are due
+	}
+	if a.Emit == EmitEvery {
+		parts = append(parts, a.Emit)
+	}
+	return digest(parts...)
 }
 
 // sortedIDs is a stable order for maps of parts.

@@ -80,6 +80,8 @@ func (n *Node) store() string {
 	switch {
 	case n.Aggregate != nil:
 		return n.Aggregate.Store
+	case n.Gate != nil:
+		return n.Gate.Store
 	case n.Join != nil && n.Join.Streams != nil:
 		return n.Join.Streams.Store
 	}

@@ -97,6 +97,9 @@ const (
 	KindBranch    Kind = "branch"
 	KindJoin      Kind = "join"
 	KindAggregate Kind = "aggregate"
+	KindReduce    Kind = "reduce"
+	KindDedupe    Kind = "dedupe"
+	KindThrottle  Kind = "throttle"
 	KindPlugin    Kind = "plugin"
 	KindLog       Kind = "log"
 )
@@ -125,7 +128,8 @@ type Node struct {
 	KeyBy     *KeyBy                 // KindKeyBy
 	Arms      []Arm                  // KindBranch: the first that holds
 	Join      *Join                  // KindJoin
-	Aggregate *Aggregate             // KindAggregate
+	Aggregate *Aggregate             // KindAggregate, KindReduce
+	Gate      *Gate                  // KindDedupe, KindThrottle
 	Plugin    *PluginStep            // KindPlugin
 	Log       *expression.Template   // KindLog
 
@@ -187,28 +191,6 @@ func (n *Node) Inputs() []string {
 		return n.From
 	}
 	return append(slices.Clone(n.From), n.Right)
-}
-
-// Aggregate folds the records of a key and window. The record's key is the group; what comes out
-// has that key, an object of Fields in their order as value, and a window.
-type Aggregate struct {
-	// Size, Every and Offset define the windows [Offset + n*Every, … + Size).
-	Size, Every, Offset time.Duration
-	Fields              []Fold
-	EmitOnClose         bool
-	Grace               time.Duration
-	// Late is dlq, drop or topic; LateTopic is set for topic.
-	Late      string
-	LateTopic string
-	Store     string
-}
-
-// Fold is one field of the result. Func is count, sum, min, max or avg. Arg is nil for count; a
-// null argument is not counted by the others.
-type Fold struct {
-	Name string
-	Func string
-	Arg  *expression.Program
 }
 
 // PluginStep is a call of a plugin's operator.

@@ -90,22 +90,10 @@ func (n *Node) text() string {
 		return fmt.Sprintf("%s: %s, through %s", from, n.KeyBy.Key.Source(), n.KeyBy.Topic)
 	case KindJoin:
 		return n.joinText(from)
-	case KindAggregate:
-		a := n.Aggregate
-		emit := "on update"
-		if a.EmitOnClose {
-			emit = "on close"
-		}
-		window := "tumbling " + span(a.Size)
-		if a.Every != a.Size {
-			window = fmt.Sprintf("hopping %s every %s", span(a.Size), span(a.Every))
-		}
-		late := a.Late
-		if a.LateTopic != "" {
-			late = "topic " + a.LateTopic
-		}
-		return fmt.Sprintf("%s: %s, grace %s, %s, late: %s", from, window, span(a.Grace), emit,
-			late)
+	case KindAggregate, KindReduce:
+		return n.Aggregate.text(from)
+	case KindDedupe, KindThrottle:
+		return n.Gate.text(from, n.Kind)
 	case KindPlugin:
 		return fmt.Sprintf("%s: plugin %s", from, strings.TrimSuffix(
 			n.Plugin.Alias+"/"+n.Plugin.Operator, "/"))

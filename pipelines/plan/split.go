@@ -36,9 +36,7 @@ func (n *Node) programs() []*expression.Program {
 		add(a.When)
 	}
 	if n.Aggregate != nil {
-		for _, f := range n.Aggregate.Fields {
-			add(f.Arg)
-		}
+		n.Aggregate.programs(add)
 	}
 	return out
 }
@@ -99,7 +97,7 @@ func (b *builder) carry() {
 		}
 		n.CarryWindow = n.Window && below["window"]
 		up := roots(n.programs())
-		if n.Kind != KindAggregate {
+		if n.Aggregate == nil {
 			for name := range below {
 				if n.Join == nil || n.Join.As != name {
 					up[name] = true

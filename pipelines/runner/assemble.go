@@ -120,8 +120,10 @@ func (a *assembly) node(n *plan.Node) error {
 		a.branch(n, id, from, &policy)
 	case plan.KindJoin:
 		a.join(n, id, from, &policy)
-	case plan.KindAggregate:
+	case plan.KindAggregate, plan.KindReduce:
 		return a.aggregate(n, id, from, &policy)
+	case plan.KindDedupe, plan.KindThrottle:
+		a.gate(n, id, from, &policy)
 	case plan.KindPlugin:
 		add(a.plugins.factory(n))
 	default:

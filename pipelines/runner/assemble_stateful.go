@@ -4,11 +4,9 @@ import (
 	"github.com/millstream-io/millstream/core/record"
 	"github.com/millstream-io/millstream/pipelines/expression"
 	"github.com/millstream-io/millstream/pipelines/plan"
-	"github.com/millstream-io/millstream/streams/aggregate"
 	"github.com/millstream-io/millstream/streams/join"
 	"github.com/millstream-io/millstream/streams/operator"
 	"github.com/millstream-io/millstream/streams/topology"
-	"github.com/millstream-io/millstream/streams/window"
 )
 
 // join looks records up in a table. The row's bytes travel in a private header, where expressions
@@ -92,47 +90,6 @@ func rowWriter(header string) func(*operator.Record, any) error {
 	}
 }
 
-// aggregate folds records per key and window.
-func (a *assembly) aggregate(
-	n *plan.Node, id, from string, policy *operator.ErrorPolicy,
-) error {
-	opts := a.aggregateOptions(n, policy)
-	if err := opts.Validate(); err != nil {
-		return err
-	}
-	factory := func() operator.Operator {
-		mine := opts
-		mine.Fields = foldFields(n, newView(n.Set, a.now))
-		return aggregate.New(mine)()
-	}
-	all := id
-	if a.shadow != nil {
-		all += ":all"
-	}
-	a.b.Process(all, []string{from}, topology.ProcessOptions{Kind: "aggregate", New: factory,
-		Stores: opts.Stores(), Late: opts.Late, OnError: policy})
-	if a.shadow != nil {
-		a.b.Filter(id, all, a.shadow.complete)
-	}
-	return nil
-}
-
-func (a *assembly) aggregateOptions(
-	n *plan.Node, policy *operator.ErrorPolicy,
-) aggregate.Options {
-	agg := n.Aggregate
-	opts := aggregate.Options{
-		Windows: window.Windows{Size: agg.Size.Milliseconds(), Advance: agg.Every.Milliseconds(),
-			Offset: agg.Offset.Milliseconds()},
-		Store: n.ID, OnError: policy, Grace: agg.Grace, Late: a.late(agg.Late, agg.LateTopic),
-		Fields: foldFields(n, newView(n.Set, a.now)), Result: foldResult(agg),
-	}
-	if agg.EmitOnClose {
-		opts.Emit = aggregate.OnClose
-	}
-	return opts
-}
-
 func (a *assembly) late(action, topic string) operator.LatePolicy {
 	switch action {
 	case "dlq":
@@ -141,53 +98,5 @@ func (a *assembly) late(action, topic string) operator.LatePolicy {
 		return operator.LatePolicy{Action: operator.LateSide, Topic: a.topic(topic)}
 	default:
 		return operator.LatePolicy{Action: operator.LateDrop}
-	}
-}
-
-var foldFuncs = map[string]aggregate.Func{"count": aggregate.Count, "sum": aggregate.Sum,
-	"min": aggregate.Min, "max": aggregate.Max, "avg": aggregate.Avg}
-
-func foldFields(n *plan.Node, v *view) []aggregate.Field {
-	var fields []aggregate.Field
-	for _, f := range n.Aggregate.Fields {
-		field := aggregate.Field{Name: f.Name, Func: foldFuncs[f.Func]}
-		if f.Arg != nil {
-			field.Value = func(r *operator.Record) (aggregate.Value, error) {
-				num, err := f.Arg.Number(v.at(r))
-				v.note(r)
-				switch {
-				case err != nil:
-					return aggregate.Value{}, classify(err)
-				case num.Null:
-					return aggregate.Value{}, nil
-				case num.IsFloat:
-					return aggregate.FloatValue(num.Float), nil
-				}
-				return aggregate.IntValue(num.Int), nil
-			}
-		}
-		fields = append(fields, field)
-	}
-	return fields
-}
-
-// foldResult writes the fields, and only them, as the value; the window is in the record and
-// expressions see it as window.start and window.end.
-func foldResult(agg *plan.Aggregate) func(*operator.Record, []aggregate.Value) error {
-	var names [][]byte
-	for _, f := range agg.Fields {
-		names = append(names, append(aggregate.StringValue(f.Name).AppendJSON(nil), ':'))
-	}
-	return func(r *operator.Record, values []aggregate.Value) error {
-		value := make([]byte, 0, 32*len(values))
-		value = append(value, '{')
-		for i, v := range values {
-			if i > 0 {
-				value = append(value, ',')
-			}
-			value = v.AppendJSON(append(value, names[i]...))
-		}
-		setValue(r, append(value, '}'))
-		return nil
 	}
 }

@@ -37,6 +37,9 @@ const users = `  people: {connector: file, config: {path: DIR/users.jsonl}, key:
 tables: {users: {from: people}}
 `
 
+// eventTime makes a source go by the events' own times.
+const eventTime = "    event_time: 'parse_time(value.at, \"rfc3339\")'\n"
+
 // Expected values are worked out by hand from the four events.
 var operatorCases = map[string]operatorCase{
 	"filter": {steps: `[{filter: value.n > 2}]`, sinks: `{out: {topic: out, value: value.id}}`,
@@ -84,6 +87,46 @@ var operatorCases = map[string]operatorCase{
 			`u1={"n":1,"s":2,"lo":2,"hi":2,"m":2,"w":"00:02"}`,
 			`u2={"n":1,"s":5,"lo":5,"hi":5,"m":5,"w":"00:00"}`,
 			`u9={"n":1,"s":9,"lo":9,"hi":9,"m":9,"w":"00:02"}`}}},
+	"session with many aggregators": {source: eventTime,
+		steps: `[{id: agg, aggregate: {by: '"all"', window: {session: 1m}, emit: on_close, ` +
+			`late: drop, fields: {n: count, f: {first: value.id}, l: {last: {of: value.id, ` +
+			`by: offset}}, d: {distinct: value.who}, a: {approx_distinct: value.who}, ` +
+			`c: {collect: {of: value.tags, limit: 2}}, k: {topk: {k: 2, by: value.n, ` +
+			`of: value.id}}, p: {p50: value.n}, s: {stddev: value.n}}}}]`,
+		want: map[string][]string{"out": {`all={"n":4,"f":"a","l":"d","d":3,"a":3,` +
+			`"c":[["r","s"],[]],"k":["c","b"],"p":2,"s":3.593976442141304}`}}},
+	"sliding on close": {source: eventTime,
+		steps: `[{id: agg, aggregate: {by: '"all"', window: {sliding: 1m}, emit: on_close, ` +
+			`late: drop, fields: {s: {sum: value.n}}}}, ` +
+			`{set: {w: 'format_time(window.start, "04:05")', e: 'format_time(window.end, "04:05")'}}]`,
+		want: map[string][]string{"out": {`all={"s":1,"w":"59:10","e":"00:10"}`,
+			`all={"s":11,"w":"02:10","e":"03:10"}`, `all={"s":14,"w":"01:10","e":"02:10"}`,
+			`all={"s":2,"w":"02:10","e":"03:10"}`, `all={"s":5,"w":"00:10","e":"01:10"}`,
+			`all={"s":6,"w":"00:10","e":"01:10"}`, `all={"s":9,"w":"01:10","e":"02:10"}`}}},
+	"count windows": {source: eventTime,
+		steps: `[{id: agg, aggregate: {by: '"all"', window: {count: 2}, ttl: 1d, emit: on_close, ` +
+			`fields: {s: {sum: value.n}}}}]`,
+		want: map[string][]string{"out": {`all={"s":11}`, `all={"s":6}`}}},
+	"all records every two minutes": {source: eventTime,
+		steps: `[{id: agg, aggregate: {by: '"all"', unbounded: true, emit: {every: 2m}, ` +
+			`fields: {s: {sum: value.n}}}}]`,
+		want: map[string][]string{"out": {`all={"s":17}`, `all={"s":6}`}}},
+	"reduce": {source: eventTime,
+		steps: `[{id: r, reduce: {by: value.who, ttl: 1d, init: '{n: 0, ids: []}', ` +
+			`update: '{n: acc.n + value.n, ids: concat(acc.ids, [value.id])}'}}, ` +
+			`{filter: 'len(value.ids) > 1'}]`,
+		want: map[string][]string{"out": {`u1={"n":3,"ids":["a","d"]}`}}},
+	"dedupe": {source: eventTime,
+		steps: `[{id: d, dedupe: {key: value.who, within: 2m}}, {map: value.id}]`,
+		want:  map[string][]string{"out": {`u1="a"`, `u1="d"`, `u2="b"`, `u9="c"`}}},
+	"dedupe for longer": {source: eventTime,
+		steps: `[{id: d, dedupe: {key: value.who, within: 3m}}, {map: value.id}]`,
+		want:  map[string][]string{"out": {`u1="a"`, `u2="b"`, `u9="c"`}}},
+	"throttle": {source: eventTime + "on_error: {then: stop, dlq: dead}\n",
+		steps: `[{id: k, key_by: '"all"'}, {id: t, throttle: {rate: 1/2m, key: key, over: dlq}}, ` +
+			`{map: value.id}]`,
+		want: map[string][]string{"out": {`all="a"`, `all="c"`},
+			"dead": {strings.Split(events, "\n")[1], strings.Split(events, "\n")[3]}}},
 	"hopping on close": {source: "    event_time: 'parse_time(value.at, \"rfc3339\")'\n",
 		steps: `[{id: agg, aggregate: {by: '"all"', window: {hopping: {size: 2m, every: 1m}}, ` +
 			`emit: on_close, late: drop, fields: {s: {sum: value.n}}}}, ` +

@@ -35,7 +35,7 @@ func (in *instance) shadow(ctx context.Context, cluster client.Cluster) (*shadow
 
 func windowed(p *plan.Plan) bool {
 	for _, n := range p.Nodes {
-		if n.Kind == plan.KindAggregate {
+		if n.Aggregate != nil {
 			return true
 		}
 	}

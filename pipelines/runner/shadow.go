@@ -2,6 +2,7 @@ package runner
 
 import (
 	"github.com/millstream-io/millstream/pipelines/deploy"
+	"github.com/millstream-io/millstream/pipelines/plan"
 	"github.com/millstream-io/millstream/streams/operator"
 )
 
@@ -19,7 +20,19 @@ func (s *shadow) topic(live string) string { return ShadowTopic(s.spec.Prefix, l
 // ShadowTopic is the name of the output of a replay that stands beside a live one.
 func ShadowTopic(prefix, live string) string { return prefix + "." + live }
 
-// complete keeps results of windows that lie within the range.
-func (s *shadow) complete(r *operator.Record) (bool, error) {
-	return s.edge == operator.NoTime || r.Window.Start > s.edge, nil
+// complete keeps results of windows that lie within the range. A session that begins less than its
+// gap behind the edge may have begun before. Results of other than windows of time are kept: what
+// came before the range is missing in them.
+func (s *shadow) complete(agg *plan.Aggregate) func(r *operator.Record) (bool, error) {
+	edge := s.edge
+	switch {
+	case edge == operator.NoTime:
+	case agg.Window == plan.NoWindow || agg.Window == plan.CountOf:
+		edge = operator.NoTime
+	case agg.Window == plan.Session:
+		edge += agg.Size.Milliseconds()
+	}
+	return func(r *operator.Record) (bool, error) {
+		return edge == operator.NoTime || r.Window.Start > edge, nil
+	}
 }

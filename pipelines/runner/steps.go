@@ -21,6 +21,9 @@ func filterStep(
 	return func() operator.Operator {
 		v := newView(set, now)
 		return operator.Filter(func(r *operator.Record) (bool, error) {
+			if r.TakesBack() {
+				return true, nil // that a result is gone is for everybody who may know it
+			}
 			keep, err := when.Bool(v.at(r))
 			v.note(r)
 			return keep, classify(err)
@@ -50,6 +53,9 @@ func valueStep(
 	return func() operator.Operator {
 		v, mem := newView(set, now), &arena{}
 		return operator.Map(func(r *operator.Record) error {
+			if r.TakesBack() {
+				return nil
+			}
 			value, err := appendTo(mem.tail(), v.at(r))
 			if err != nil {
 				return classify(err)
@@ -67,6 +73,10 @@ func flatMapStep(
 	return func() operator.Operator {
 		v, mem := newView(set, now), &arena{}
 		return operator.FlatMap(func(r *operator.Record, emit func(operator.Record)) error {
+			if r.TakesBack() {
+				emit(*r)
+				return nil
+			}
 			err := items.Items(v.at(r), func(item []byte) error {
 				out := *r
 				setValue(&out, mem.keep(append(mem.tail(), item...)))
@@ -151,7 +161,7 @@ func outputStep(s *plan.Sink, now func() time.Time) operator.Factory {
 					key = mem.keep(k)
 				}
 			}
-			if s.Value != nil {
+			if s.Value != nil && !r.TakesBack() {
 				data, err := s.Value.AppendJSON(mem.tail(), env)
 				if err != nil {
 					return classify(err)
@@ -162,7 +172,11 @@ func outputStep(s *plan.Sink, now func() time.Time) operator.Factory {
 				value = asText(value)
 			}
 			r.Key = key
-			setValue(r, value)
+			if value == nil {
+				r.SetValue(nil)
+			} else {
+				setValue(r, value)
+			}
 			r.Headers = publicHeaders(r.Headers)
 			return nil
 		})()

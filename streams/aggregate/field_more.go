@@ -172,11 +172,7 @@ func (a *accumulator) resultMore(f *Field) Value {
 		if m.reduced == nil {
 			return Value{}
 		}
-		v, err := JSONValue(m.reduced)
-		if err != nil { // a Reducer gives JSON; what it gave is shown
-			return StringValue(string(m.reduced))
-		}
-		return v
+		return Value{Kind: JSON, Text: string(m.reduced)}
 	}
 	return m.entries.result(f)
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -61,6 +62,8 @@ func JSONValue(text []byte) (Value, error) {
 	case c == '-' || c >= '0' && c <= '9':
 		if i, err := strconv.ParseInt(string(text), 10, 64); err == nil {
 			return IntValue(i), nil
+		} else if errors.Is(err, strconv.ErrRange) {
+			break // a whole number beyond 64 bits keeps its digits
 		}
 		f, err := strconv.ParseFloat(string(text), 64)
 		if err != nil {

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"github.com/millstream-io/millstream/streams/aggregate"
+	"github.com/millstream-io/millstream/streams/gate"
 	"github.com/millstream-io/millstream/streams/join"
 )
 
@@ -38,4 +39,28 @@ func (b *Builder) Join(id, from, table string, o join.Options) {
 	}
 	b.Process(id, []string{from}, ProcessOptions{Kind: "join", OnError: o.OnError,
 		New: join.New(o, t.ID, t.Decode), Tables: []string{table}})
+}
+
+// Dedupe lets the first of records with the same key through, for a span of time.
+func (b *Builder) Dedupe(id, from string, o gate.DedupeOptions) {
+	if o.Store == "" {
+		o.Store = id
+	}
+	if err := o.Validate(); err != nil {
+		b.fault("dedupe %q: %w", id, err)
+	}
+	b.Process(id, []string{from}, ProcessOptions{Kind: "dedupe", New: gate.Dedupe(o),
+		Stores: o.Stores(), OnError: o.OnError})
+}
+
+// Throttle lets so many records per span of event time through.
+func (b *Builder) Throttle(id, from string, o gate.ThrottleOptions) {
+	if o.Store == "" {
+		o.Store = id
+	}
+	if err := o.Validate(); err != nil {
+		b.fault("throttle %q: %w", id, err)
+	}
+	b.Process(id, []string{from}, ProcessOptions{Kind: "throttle", New: gate.Throttle(o),
+		Stores: o.Stores(), OnError: o.OnError})
 }
