@@ -145,6 +145,8 @@ type Cluster interface {
 	// Transactor returns the producer of a transactional id. Who had the id before can commit
 	// nothing any more, and a transaction of it that was open is ended when this returns.
 	Transactor(ctx context.Context, id string) (Transactor, error)
+	// Join makes a member of a group; it joins with its first Next.
+	Join(opts GroupOptions) (Member, error)
 	// Admin returns the shared admin.
 	Admin() Admin
 	// Close closes the admin. Consumers and producers are closed by their users.

@@ -53,6 +53,7 @@ func TestConformance(t *testing.T) {
 		"read range":                          conformReadRange,
 		"closed":                              conformClosed,
 		"transactions":                        conformTransactions,
+		"groups":                              conformMembers,
 		"zombies":                             conformZombies,
 		"large records in transactions":       conformLargeInTransaction,
 	}

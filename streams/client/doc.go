@@ -8,8 +8,10 @@
 //	task -> Transactor.Commit(group, offsets)   everything sent since the last one counts, or nothing
 //	worker -> Admin                             topics, log ends, offsets committed to a group
 //
-// There is no group membership here: the caller decides who reads what, and commits offsets to a
-// group so that tools can show its lag. Consumers read what is committed.
+//	worker -> Member.Next -> assignment         several processes share the tasks of a topology
+//
+// Membership says who does what and moves no positions: the caller reads what it was given from
+// where its own commits say. Consumers read what is committed.
 //
 // # Invariants
 //
@@ -25,9 +27,11 @@
 //
 // # Goroutines
 //
-// Kafka: those of the kgo clients, ended by Close. Memory: none.
+// Kafka: those of the kgo clients, and one per Member that sends heartbeats, ended by Close.
+// Memory: none.
 //
 // # Locks
 //
-// kafkaProducer.mu and Memory.mu; neither is held over a wait or a callback.
+// kafkaProducer.mu, kafkaMember.mu, memGroup.mu and Memory.mu; none is held over a wait, and only
+// memGroup.mu over callbacks (Claim, Assign).
 package client

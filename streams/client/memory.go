@@ -33,7 +33,9 @@ type Memory struct {
 		groups map[string]map[TopicPartition]int64
 		notes  map[string]map[TopicPartition]string
 		ids    map[string]*memID // by transactional id
-		nextID int
+		// members are the groups that share work, by id.
+		members map[string]*memGroup
+		nextID  int
 		// changed is closed and replaced when a log grows or a consumer is told something.
 		changed chan struct{}
 		before  func(Op) error
@@ -74,6 +76,7 @@ func NewMemory() *Memory {
 	m.mu.topics = map[string]*memTopic{}
 	m.mu.groups = map[string]map[TopicPartition]int64{}
 	m.mu.notes = map[string]map[TopicPartition]string{}
+	m.mu.members = map[string]*memGroup{}
 	m.mu.ids = map[string]*memID{}
 	m.mu.changed = make(chan struct{})
 	m.mu.maxPoll = 1000

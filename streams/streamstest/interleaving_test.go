@@ -62,10 +62,8 @@ func everything() *topology.Builder {
 	return b
 }
 
-func runEverything(t *testing.T, o streamstest.Options) map[string][]string {
-	o.Partitions = map[string]int32{"a": 2, "b": 2}
-	d, err := streamstest.New(everything(), o)
-	require.NoError(t, err)
+// everythingInput is what the tests feed to it.
+func everythingInput() (list []fed) {
 	rnd := rand.New(rand.NewPCG(4, 4))
 	for i := range int64(300) {
 		ts := max(0, i-rnd.Int64N(30))
@@ -76,7 +74,17 @@ func runEverything(t *testing.T, o streamstest.Options) map[string][]string {
 		r := record.Record{Key: fmt.Appendf(nil, "k%d", rnd.IntN(5)), Value: []byte(value),
 			Headers: []record.Header{{Key: "n", Value: fmt.Append(nil, i)}}}
 		topic := []string{"a", "b"}[rnd.IntN(2)]
-		d.Feed(topic, rnd.Int32N(2), r)
+		list = append(list, fed{topic, rnd.Int32N(2), r})
+	}
+	return list
+}
+
+func runEverything(t *testing.T, o streamstest.Options) map[string][]string {
+	o.Partitions = map[string]int32{"a": 2, "b": 2}
+	d, err := streamstest.New(everything(), o)
+	require.NoError(t, err)
+	for _, f := range everythingInput() {
+		d.Feed(f.topic, f.partition, f.record)
 	}
 	d.EndOfInput()
 	require.NoError(t, d.Run())

@@ -112,10 +112,16 @@ func lanes(t *testing.T, d *streamstest.Driver) map[string][]string {
 
 // lanesOf is lanes for topics with the given partition counts.
 func lanesOf(t *testing.T, d *streamstest.Driver, topics map[string]int32) map[string][]string {
+	return lanesIn(t, d.Log, topics)
+}
+
+func lanesIn(t *testing.T, log func(topic string, partition int32) []record.Record,
+	topics map[string]int32,
+) map[string][]string {
 	all := map[string][]string{}
 	for topic, n := range topics {
 		for p := range n {
-			for _, r := range d.Log(topic, p) {
+			for _, r := range log(topic, p) {
 				value, ok := r.Header(task.LaneHeader)
 				require.True(t, ok)
 				lane, err := task.ParseLane(value)

@@ -44,12 +44,25 @@
 // task; a worker's id would need the group's generation checked in every commit, and one slow task
 // would hold up the outputs of all others.
 //
+// # Several workers
+//
+// Without Options.Share a worker runs all tasks. With it, workers are members of the group; the
+// leader gives out tasks (assign.go, a pure function of what the members claim, sticky and even).
+// A task moves in two steps: the next assignment leaves it out, its owner drains it, commits and
+// joins again, and only then somebody gets it. A task with state moves when its next owner has a
+// warm copy: a standby (standby.go) follows the changelog into a state file of its own, commit by
+// commit, and the task becomes active by opening that file. A static instance that comes back
+// within its session gets what it had. Should two workers run one task for a moment (one was
+// suspended, and its session ended), the epoch decides; none of this is needed for exactness.
+//
 // # Bounded runs
 //
 // A stream input ends at Options.Until, at its end at the start (Options.Bounded), or where
 // EndInput says. A task that was read to the end and has processed everything commits and stops;
-// the end travels through repartition topics in control records, so tasks downstream stop after it.
-// An end is that of one run: the next one may find more, and is told its own end.
+// the end travels through repartition topics in control records, so tasks downstream stop after it;
+// one that is opened again has read that, so it is told again when all writers are done
+// (endRepartitions). Workers of a group stop when the tasks of all are done. An end is that of one
+// run: the next one may find more, and is told its own end.
 //
 // # Invariants
 //
@@ -64,13 +77,14 @@
 //
 // Worker.Run owns all: one per task (tend, which runs loop.run), one per sub-topology (reader.run,
 // with its consumer), one that deletes read records of repartition topics (purge.go). They end
-// before Run returns. A task's Core, state and transaction belong to its goroutine.
+// before Run returns. With Share also one per standby, one for Share.Alone. A task's Core, state
+// and transaction belong to its goroutine.
 //
 // # Locks
 //
-// Worker.mu, inbox.mu, reader.mu, taskStatus.mu; none is taken while another is held, except that
-// Worker.mu is held over inbox.end, and reader.mu over the Consumer's Assign, Unassign, Pause and
-// Resume, which do not block.
+// Worker.mu, sharing.mu, inbox.mu, reader.mu, taskStatus.mu; none is taken while another is held,
+// except that Worker.mu is held over inbox.end, and reader.mu over the Consumer's Assign,
+// Unassign, Pause and Resume, which do not block.
 //
 // # Files
 //

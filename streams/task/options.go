@@ -34,6 +34,8 @@ type Options struct {
 	Until map[client.TopicPartition]int64
 	// Owns tells which tasks this worker runs, when others run the rest; nil is all of them.
 	Owns func(sub string, partition int32) bool
+	// Share makes this worker a member of a group that runs the tasks; nil runs them here.
+	Share *Share
 	// Bounded ends every stream input that is not in Until or Filling at the end its log has when
 	// Run starts.
 	Bounded bool
@@ -110,6 +112,9 @@ func (o Options) validate() error {
 	if o.CommitInterval < 0 || o.CommitBytes < 0 || o.InboxBytes < 0 || o.DrainTimeout < 0 ||
 		o.PurgeInterval < 0 {
 		errs = append(errs, errors.New("worker options: sizes and times must not be negative"))
+	}
+	if o.Share != nil && o.Owns != nil {
+		errs = append(errs, errors.New("worker options: Share and Owns exclude each other"))
 	}
 	for tp, at := range o.From {
 		if end, ok := o.Until[tp]; ok && at > end {

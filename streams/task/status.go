@@ -15,6 +15,8 @@ const (
 	Waiting Phase = "waiting"
 	// Restoring: the state is being brought to the last commit.
 	Restoring Phase = "restoring"
+	// Standby: another worker runs the task, this one keeps a copy of its state.
+	Standby Phase = "standby"
 	// Running: reading, processing and committing.
 	Running Phase = "running"
 	// Done: all bounded input was processed and committed.

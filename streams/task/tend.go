@@ -29,16 +29,15 @@ type runs struct {
 	readers context.Context
 }
 
-// start tends a seat until ctx ends, its input ends, or it fails.
-func (r *runs) start(ctx context.Context, s *seat) {
-	r.tasks.Go(func() {
-		if err := r.w.tend(ctx, r, s); err != nil {
-			s.status.trouble(err)
-			s.status.phase(Failed)
-			r.w.opts.Logger.Error("task failed", "task", s.name, "error", err)
-			r.fail(err)
-		}
-	})
+// tend runs a task until ctx ends, its input ends, or it fails.
+func (r *runs) tend(ctx context.Context, s *seat) error {
+	err := r.w.tend(ctx, r, s)
+	if err != nil {
+		s.status.trouble(err)
+		s.status.phase(Failed)
+		r.w.opts.Logger.Error("task failed", "task", s.name, "error", err)
+	}
+	return err
 }
 
 // tend opens and runs a task, and again whenever it is lost: when its transaction was ended by

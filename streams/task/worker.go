@@ -162,13 +162,74 @@ func (w *Worker) run(ctx context.Context) error {
 	var others sync.WaitGroup
 	others.Go(func() { w.purge(running) })
 	r := &runs{w: w, fail: fail, others: &others, readers: running}
-	for _, s := range w.seats {
-		r.start(running, s)
+	if w.opts.Share != nil {
+		if err := w.share(running, r); err != nil {
+			fail(err)
+		}
+	} else {
+		for _, s := range w.seats {
+			r.tasks.Go(func() {
+				err := r.tend(running, s)
+				if err == nil && running.Err() == nil {
+					err = w.endRepartitions(running, w.done())
+				}
+				if err != nil {
+					fail(err)
+				}
+			})
+		}
 	}
 	r.tasks.Wait()
 	stop()
 	others.Wait()
 	return failures.err()
+}
+
+// done are the names of the tasks here that have processed the end of their input.
+func (w *Worker) done() map[string]bool {
+	names := map[string]bool{}
+	for _, s := range w.seats {
+		if s.snapshot().Phase == Done {
+			names[s.name] = true
+		}
+	}
+	return names
+}
+
+// endRepartitions tells the tasks that read a repartition topic where it ends, when all who write
+// it are done. Its writers tell them too, but a task that is opened again has read that already.
+func (w *Worker) endRepartitions(ctx context.Context, done map[string]bool) error {
+	for _, sub := range w.opts.Topology.Subs {
+		for i := range sub.Sources {
+			source := &sub.Sources[i]
+			if !source.Repartition() || !all(source.Writers, done) {
+				continue
+			}
+			var tps []client.TopicPartition
+			for p := range source.Partitions {
+				tps = append(tps, client.TopicPartition{Topic: source.Topic, Partition: p})
+			}
+			ranges, err := w.opts.Cluster.Admin().Ranges(ctx, tps...)
+			if err != nil {
+				return err
+			}
+			ends := map[int32]int64{}
+			for tp, r := range ranges {
+				ends[tp.Partition] = r.End
+			}
+			w.EndInput(source.Topic, ends)
+		}
+	}
+	return nil
+}
+
+func all(names []string, in map[string]bool) bool {
+	for _, name := range names {
+		if !in[name] {
+			return false
+		}
+	}
+	return len(names) > 0
 }
 
 // firstError keeps the failure that stopped the others.
