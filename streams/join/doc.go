@@ -10,6 +10,16 @@
 //	    records of the other side in its window and open -> Join        buffer (stream_buffer.go)
 //	    it is kept; if it has matched nothing and may come out alone, also in pending
 //
+//	streamTable.Process: upsert of the table -> rows, or versions with a history
+//	    record of the stream, at once or when its grace is over -> row at its time -> Join
+//
+//	tables.Process: upsert of either side -> rows; result before and after -> one change
+//	changes.Process: upsert -> rows -> the record, with what it takes the place of in Old
+//
+//	foreignLeft     left row  -> subscription by foreign key, and the row itself by its key
+//	foreignMatch    subscription, or right row -> answer to every left key that wants it
+//	foreignResult   left row, answer -> change, unless the answer is for a row that was replaced
+//
 // # Invariants
 //
 //   - A table holds the latest value of every key by offset, whatever the timestamps say; a
@@ -22,6 +32,14 @@
 //   - Unmatched records come out before the results of the record that moved time, by (due time,
 //     timestamp, left before right, key, arrival). Due time comes first because the task may move
 //     time in one step or in several.
+//   - Tables of JoinTable, JoinTables and JoinForeign take part in the order of events, so what
+//     comes out is a function of the inputs. With a history a record meets the row that held at its
+//     timestamp, and what is older than S - history is late; a bucket of versions goes when nobody
+//     can ask for it, what is asked is decided by S alone.
+//   - A change of a table is one record: the new row, with the old one in Old. There is a
+//     tombstone only where there was a row.
+//   - Results by foreign key come out on real change only; the answer for a left row that was
+//     replaced meanwhile is known by the row's hash and dropped.
 //   - A record looks at the records of its key in at most four slots by exact key, and at the
 //     first unmatched record in memory: a hot key, many unmatched records or a long grace cost
 //     a record nothing.
@@ -35,6 +53,15 @@
 //	buffer, bucket per ts:   esc(key) slot time                  -> counts: left, right uvarint
 //	                         esc(key) slot time | side 1 | n u32 -> record
 //	pending, per due time:   due time | ts time | side 1 | esc(key) | n u32 -> nothing
+//
+// Tables, versions and foreign keys; time until is when a version ended:
+//
+//	<id>-rows, -left, -right   key                              -> record (bit 2: deletion kept)
+//	<id>-history, per until    esc(key) | complement of ts time -> until time | record
+//	<id>-waiting, per due time due time | event time | n u32 | key -> record
+//	<id>-keys                  left key                         -> foreign key
+//	<id>-subscriptions         u32 length, foreign key | left key -> hash u64 of the left row
+//	<id>-results               left key -> bits | left row | row and right row of the result
 //
 // A record:
 //

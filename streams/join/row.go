@@ -7,6 +7,7 @@ import (
 	"github.com/millstream-io/millstream/core/record"
 	"github.com/millstream-io/millstream/streams/internal/fields"
 	"github.com/millstream-io/millstream/streams/operator"
+	"github.com/millstream-io/millstream/streams/state"
 )
 
 // Bits of a stored record.
@@ -93,43 +94,21 @@ func load(rec *operator.Record, key, b []byte, arena *operator.Arena) error {
 }
 
 // appendTime appends ms so that the order of bytes is that of the numbers.
-func appendTime(dst []byte, ms int64) []byte {
-	return binary.BigEndian.AppendUint64(dst, uint64(ms)^1<<63)
-}
+func appendTime(dst []byte, ms int64) []byte { return state.AppendTime(dst, ms) }
 
 // timeAt is the inverse of appendTime.
 func timeAt(b []byte) int64 { return int64(binary.BigEndian.Uint64(b) ^ 1<<63) }
 
-// appendKey appends key so that the order of bytes is that of the keys whatever follows: 0x00
-// becomes 0x00 0xff, and 0x00 0x00 ends it.
-func appendKey(dst, key []byte) []byte {
-	for _, b := range key {
-		dst = append(dst, b)
-		if b == 0 {
-			dst = append(dst, 0xff)
-		}
-	}
-	return append(dst, 0, 0)
-}
+// appendKey appends key so that the order of bytes is that of the keys whatever follows.
+func appendKey(dst, key []byte) []byte { return state.AppendEscaped(dst, key) }
 
-// cutKey is the inverse of appendKey: it appends the key at the front of b to dst and returns
-// what follows it.
-func cutKey(dst, b []byte) (key, rest []byte, err error) {
-	for i := 0; i+1 < len(b); i++ {
-		if b[i] != 0 {
-			dst = append(dst, b[i])
-			continue
-		}
-		switch i++; b[i] {
-		case 0:
-			return dst, b[i+1:], nil
-		case 0xff:
-			dst = append(dst, 0)
-		default:
-			return nil, nil, fmt.Errorf("read key of %d bytes: %w", len(b), errRow)
-		}
+// cutKey is the inverse of appendKey: it returns the key at the front of b and what follows it.
+func cutKey(b []byte) (key, rest []byte, err error) {
+	key, rest, ok := state.CutEscaped(b)
+	if !ok {
+		return nil, nil, fmt.Errorf("read key of %d bytes: %w", len(b), errRow)
 	}
-	return nil, nil, fmt.Errorf("read key of %d bytes: %w", len(b), errRow)
+	return key, rest, nil
 }
 
 // floorTo rounds ms down to a multiple of size.

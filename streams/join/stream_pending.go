@@ -30,7 +30,7 @@ func parseUnmatched(row string) (u unmatched, err error) {
 	}
 	b := []byte(row)
 	u.dueAt, u.ts, u.side = timeAt(b), timeAt(b[8:]), int(b[16])
-	key, rest, err := cutKey(nil, b[fixed:])
+	key, rest, err := cutKey(b[fixed:])
 	if err != nil {
 		return u, err
 	}

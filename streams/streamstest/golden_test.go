@@ -76,7 +76,7 @@ func runGolden(t *testing.T, file string, w way) {
 		case "order":
 			e, order = w.order(t, d), true
 			return "ok\n"
-		case "streams":
+		case "streams", "stream-table", "tables", "foreign":
 			e, order = w.join(t, d), false
 			return "ok\n"
 		case "aggregate", "join":

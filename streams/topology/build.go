@@ -54,6 +54,7 @@ type group struct {
 	nodes   []*draft // steps and sinks
 	tables  []*draft
 	result  *Sub
+	width   int32 // see plan.width, 0 before it is known
 }
 
 func (p *plan) fault(format string, args ...any) {

@@ -78,10 +78,7 @@ func (p *plan) policy(d *draft) operator.ErrorPolicy {
 // sourcePartitions returns the partitions of a source topic.
 func (p *plan) sourcePartitions(d *draft) int32 {
 	if d.behind != nil {
-		if n := d.behind.keyBy.Partitions; n > 0 {
-			return n
-		}
-		return d.behind.group.result.Partitions
+		return p.repartitioned(d)
 	}
 	n := p.partitions(d.source.Topic)
 	if n <= 0 {
@@ -95,10 +92,51 @@ func (p *plan) sinkPartitions(d *draft, s *Sub) int32 {
 	if d.keyBy == nil {
 		return max(0, p.partitions(d.node.Sink.Topic))
 	}
-	if d.keyBy.Partitions > 0 {
-		return d.keyBy.Partitions
+	for _, x := range p.nodes {
+		if x.behind == d {
+			return p.repartitioned(x)
+		}
 	}
-	return s.Partitions
+	panic("invariant: every repartition topic has a source that reads it")
+}
+
+// repartitioned returns the number of partitions of the topic that a key_by is read from: what the
+// key_by says; else, because equal keys of all inputs must meet, that of the part it is read in.
+func (p *plan) repartitioned(source *draft) int32 {
+	if n := source.behind.keyBy.Partitions; n > 0 {
+		return n
+	}
+	return p.width(source.group)
+}
+
+// width returns the number of partitions the inputs of a part have, or are to have where they are
+// ours: the most of those that are given, else of the parts upstream.
+func (p *plan) width(g *group) int32 {
+	if g.width > 0 {
+		return g.width
+	}
+	for _, d := range g.sources {
+		if d.behind == nil {
+			g.width = max(g.width, p.partitions(d.source.Topic))
+		} else {
+			g.width = max(g.width, d.behind.keyBy.Partitions)
+		}
+	}
+	for _, d := range g.tables {
+		if !d.table.Broadcast {
+			g.width = max(g.width, p.partitions(d.table.Topic))
+		}
+	}
+	for _, d := range g.sources {
+		if g.width == 0 && d.behind != nil {
+			upstream := int32(0)
+			for _, x := range g.sources {
+				upstream = max(upstream, p.width(x.behind.group))
+			}
+			g.width = upstream
+		}
+	}
+	return g.width
 }
 
 // checkStores finds names used twice.

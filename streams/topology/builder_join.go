@@ -1,6 +1,12 @@
 package topology
 
-import "github.com/millstream-io/millstream/streams/join"
+import (
+	"slices"
+	"strings"
+
+	"github.com/millstream-io/millstream/streams/join"
+	"github.com/millstream-io/millstream/streams/operator"
+)
 
 // JoinStreams joins two streams by key and event time. Their topics must have the same number of
 // partitions, keyed alike. left and right may be the same stream.
@@ -13,4 +19,92 @@ func (b *Builder) JoinStreams(id, left, right string, o join.StreamOptions) {
 	}
 	b.Process(id, []string{left, right}, ProcessOptions{Kind: "join", New: join.NewStreams(o),
 		Stores: o.Stores(), Late: o.Late, OnError: o.OnError})
+}
+
+// JoinTable joins a stream with the upserts of a table, in the order of event time. Both must be
+// keyed alike. table is a stream: a source, or a step. Unlike Join, what comes out is a function of
+// the inputs alone.
+func (b *Builder) JoinTable(id, stream, table string, o join.TableOptions) {
+	if o.Store == "" {
+		o.Store = id
+	}
+	if err := o.Validate(); err != nil {
+		b.fault("join %q: %w", id, err)
+	}
+	b.Process(id, []string{stream, table}, ProcessOptions{Kind: "join", New: join.NewTable(o),
+		Stores: o.Stores(), Late: o.Late, OnError: o.OnError})
+}
+
+// JoinTables joins the upserts of two tables by key; what comes out are the changes of a third.
+func (b *Builder) JoinTables(id, left, right string, o join.TablesOptions) {
+	if o.Store == "" {
+		o.Store = id
+	}
+	if err := o.Validate(); err != nil {
+		b.fault("join %q: %w", id, err)
+	}
+	b.Process(id, []string{left, right}, ProcessOptions{Kind: "join", New: join.NewTables(o),
+		Stores: o.Stores(), OnError: o.OnError})
+}
+
+// Changes keeps the latest record of every key of a stream of upserts, and gives each with the row
+// it takes the place of (Record.Old).
+func (b *Builder) Changes(id, from string, o join.ChangesOptions) {
+	if o.Store == "" {
+		o.Store = id
+	}
+	b.Process(id, []string{from}, ProcessOptions{Kind: "table", New: join.NewChanges(o),
+		Stores: o.Stores(), OnError: o.OnError})
+}
+
+// JoinForeign joins two tables in which rows of the left one name keys of the right one; the result
+// has the keys of the left one. Left rows, what they ask for and the answers go through repartition
+// topics of their own: <id>-rows, <id>-subscription, <id>-answer; and right rows through <id>-right
+// if both tables come from the same source, as a task cannot wait for itself.
+func (b *Builder) JoinForeign(id, left, right string, o join.ForeignOptions) {
+	if o.Store == "" {
+		o.Store = id
+	}
+	if err := o.Validate(); err != nil {
+		b.fault("join %q: %w", id, err)
+	}
+	o = o.WithDefaults()
+	move := func(part, from string) string {
+		b.KeyBy(id+"-"+part, from, KeyByOptions{DropOrigin: true, OnError: o.OnError,
+			Key: func(rec *operator.Record) ([]byte, error) { return rec.Key, nil }})
+		return id + "-" + part
+	}
+	ask, match := id+":ask", id+":match"
+	sources := b.sources(left, map[string]bool{})
+	for _, s := range b.sources(right, map[string]bool{}) {
+		if slices.Contains(sources, s) {
+			right = move("right", right)
+			break
+		}
+	}
+	b.Process(ask, []string{left}, ProcessOptions{Kind: "join", New: join.NewForeignLeft(o),
+		Outputs: join.ForeignOutputs(), Stores: o.LeftStores(), OnError: o.OnError})
+	b.Process(match, []string{move("subscription", ask+".subscriptions"), right}, ProcessOptions{
+		Kind: "join", New: join.NewForeignMatch(o), Stores: o.MatchStores(), OnError: o.OnError})
+	b.Process(id, []string{move("rows", ask+".rows"), move("answer", match)}, ProcessOptions{
+		Kind: "join", New: join.NewForeignResult(o), Stores: o.Stores(), OnError: o.OnError})
+}
+
+// sources returns the ids of the sources and key_bys behind which a step runs, as far as they are
+// described already.
+func (b *Builder) sources(id string, seen map[string]bool) []string {
+	id, _, _ = strings.Cut(id, ".")
+	d := b.byID[id]
+	if d == nil || seen[id] {
+		return nil
+	}
+	seen[id] = true
+	if d.source != nil || d.keyBy != nil {
+		return []string{id}
+	}
+	var list []string
+	for _, from := range d.from {
+		list = append(list, b.sources(from, seen)...)
+	}
+	return list
 }
