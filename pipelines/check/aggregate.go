@@ -41,6 +41,9 @@ func (c *checker) join(s *Step) {
 		return
 	}
 	c.table(j).used = true
+	if !c.asOf(s, j) {
+		return
+	}
 	if s.Program != nil {
 		key, _ := keyFor(s.In, &j.On, s.Program)
 		c.sameKeys(j.On.Pos, j.On.Text, key, s.Table.Key, s.Table.ID)

@@ -94,6 +94,8 @@ const (
 	CodeUnusedPlugin lang.Code = "W336"
 	// CodeUnusedDLQ: a dead-letter topic is declared, but no policy leads to it.
 	CodeUnusedDLQ lang.Code = "W337"
+	// CodeTableOrder: a join wants rows of a table in an order, or of a time, the table has not.
+	CodeTableOrder lang.Code = "E352"
 	// CodeKeyForms: keys of a join are declared in formats that write text in different bytes.
 	CodeKeyForms lang.Code = "W351"
 )

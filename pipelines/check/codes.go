@@ -74,6 +74,7 @@ var codes = []CodeDoc{
 	{lang.Code("W336"), "no step uses a declared plugin."},
 	{lang.Code("W337"), "a dead-letter topic is declared, but no policy leads to it."},
 	{lang.Code("W351"), "keys of a join are declared in formats that write text in different bytes."},
+	{lang.Code("E352"), "a join wants rows of a table in an order, or of a time, the table has not."},
 	{lang.Code("E401"), "the key is part of the language but not supported yet."},
 	{lang.Code("E402"), "the operator is part of the language but not supported yet."},
 	{lang.Code("E403"), "the value is part of the language but not supported yet."},

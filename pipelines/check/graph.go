@@ -99,6 +99,13 @@ func (c *checker) inputs(i int, s *Step) {
 	if j := s.Tree.Join; j != nil && j.Stream.Set && c.resolve(j.Stream) {
 		s.Other = string(j.Stream.Value)
 	}
+	if j := s.Tree.Join; j != nil && j.Table.Set {
+		for _, t := range c.result.Tables {
+			if t.ID == string(j.Table.Value) && t.Step != "" && c.resolve(t.Tree.From) {
+				s.Other = t.Step
+			}
+		}
+	}
 	for _, f := range s.Tree.From.Items {
 		if !f.Set {
 			continue
@@ -282,6 +289,9 @@ func (c *checker) loops() {
 		read[s.Topic] = true
 	}
 	for _, t := range c.result.Tables {
+		if t.Step != "" {
+			continue
+		}
 		if at := t.Tree.Topic; read[t.Topic] && at.Set {
 			c.report(at.Pos, len(at.Value), CodeSameTopic,
 				fmt.Sprintf("a source or table reads the topic %q already", at.Value),

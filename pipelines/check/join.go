@@ -88,3 +88,53 @@ func (c *checker) sameKeys(at lang.Pos, text string, key, other expression.Doc, 
 		"text has other bytes there, so such keys would never meet", key.Format, whose,
 		other.Format), "declare the same format for both, or make the key with an expression")
 }
+
+// asOf checks when the rows of a table count. It reports false when nothing more can be said.
+func (c *checker) asOf(s *Step, j *lang.Join) bool {
+	t := s.Table
+	s.AsOf = j.AsOf.Value == "event_time"
+	at, width := j.Table.Pos, len(t.ID)
+	if j.AsOf.Set {
+		at, width = j.AsOf.Pos, len(j.AsOf.Value)
+	}
+	switch {
+	case s.AsOf && t.Tree.LookupOnly.Value:
+		c.report(at, width, CodeTableOrder, fmt.Sprintf(
+			"the table %q is lookup_only:, its rows count as they arrive", t.ID),
+			"say  as_of: latest  or remove lookup_only:")
+	case !s.AsOf && t.Step != "":
+		c.report(at, width, CodeTableOrder, fmt.Sprintf(
+			"the rows of %q come out of step %q, so they are joined in the order of event time",
+			t.ID, t.Step), "say  as_of: event_time")
+	case s.AsOf && j.Grace.Value > 0 && t.Tree.History.Value == 0:
+		c.report(j.Grace.Pos, 1, CodeTableOrder, fmt.Sprintf(
+			"grace: waits for rows of the past, and the table %q keeps none", t.ID),
+			"add  history: 1h  to the table")
+	case s.AsOf && j.Grace.Value > t.Tree.History.Value:
+		c.report(j.Grace.Pos, 1, CodeTableOrder, fmt.Sprintf(
+			"grace: is longer than the history: of table %q, rows would be gone before", t.ID), "")
+	}
+	if t.Step != "" {
+		rows := c.names[t.Step].stream()
+		if rows == nil || rows.Broken {
+			s.Out.Broken = true
+			return false
+		}
+		t.Doc.Doc, t.Key = rows.Scope.Value, rows.Scope.Key
+		if !rows.KeyKnown {
+			c.report(t.Tree.From.Pos, len(t.Step), CodeNeedsKey, fmt.Sprintf(
+				"the table %q needs keys, nothing says what those of step %q are", t.ID, t.Step),
+				"add a key_by: step before it")
+		}
+	}
+	if !s.AsOf {
+		return true
+	}
+	if t.From != nil {
+		t.From.Streamed = true
+	}
+	if t.Tree.History.Value > 0 {
+		c.late(s, &j.Late)
+	}
+	return true
+}

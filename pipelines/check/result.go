@@ -59,6 +59,8 @@ type Table struct {
 	Doc   expression.Row
 	Key   expression.Doc
 	used  bool
+	// Step is the step whose records are the rows, "" for a table of a topic or source.
+	Step string
 }
 
 // Step is a checked step. What is set depends on Tree.Operator.
@@ -88,7 +90,10 @@ type Step struct {
 	LateAction string // dlq, drop or topic
 	Plugin     *PluginUse
 	Policy     Policy
-	// Other is what a join of two streams reads beside From; OtherSet and OtherOn make its key.
+	// AsOf: the table is joined in the order of event time.
+	AsOf bool
+	// Other is what a join of two streams, or of a table made of a step, reads beside From; OtherSet
+	// and OtherOn make the key of a stream.
 	Other    string
 	OtherIn  *Stream
 	OtherSet *expression.Set

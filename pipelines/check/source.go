@@ -122,9 +122,7 @@ func (c *checker) tableSource(t *Table, f lang.Name) {
 	}
 	for i := range c.tree.Steps.Items {
 		if string(c.tree.Steps.Items[i].ID.Value) == id {
-			c.report(f.Pos, len(id), lang.CodeNotYetValue,
-				"a table from a step is not supported yet",
-				"write the step to a topic and read that as table")
+			t.Step, t.Topic = id, ""
 			return
 		}
 	}

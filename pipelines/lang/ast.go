@@ -160,8 +160,10 @@ type Table struct {
 	From       Name      `yaml:"from" lone:"true"`
 	Key        Encoding  `yaml:"key"`
 	Value      Encoding  `yaml:"value"`
+	History    Duration  `yaml:"history"`
+	OutOfOrder Text      `yaml:"out_of_order" enum:"apply,ignore" default:"apply"`
 	Retention  Tree      `yaml:"retention"`
-	LookupOnly Tree      `yaml:"lookup_only"`
+	LookupOnly Boolean   `yaml:"lookup_only"`
 
 	Pos Pos
 }
@@ -170,6 +172,16 @@ func (*Table) object() (string, string) { return "a table", "the latest value pe
 
 func (t *Table) verify(d *decoder, n *node) {
 	topic, from := n.get("topic"), n.get("from")
+	if h := n.get("history"); h != nil && t.OutOfOrder.Value == "ignore" {
+		d.reportAt(h, CodeExclusive, "a table with a history: has no rows out of order, each holds "+
+			"in its own time", "remove out_of_order: or history:")
+	}
+	for _, key := range []string{"history", "out_of_order"} {
+		if at := n.get(key); at != nil && t.LookupOnly.Value {
+			d.reportAt(at, CodeExclusive, key+": is for joins in the order of event time, "+
+				"lookup_only: true rules them out", "remove one of them")
+		}
+	}
 	switch {
 	case !n.has("topic") && !n.has("from"):
 		d.report(n.pos, 1, CodeMissingKey, "a table needs topic: or from:", "add  topic: name")

@@ -5,15 +5,17 @@ import "fmt"
 // Join adds to each record of a stream the row of a table, or a record of another stream that is
 // near in event time.
 type Join struct {
-	Table   Name   `yaml:"table" lone:"true"`
-	Stream  Name   `yaml:"stream"`
-	On      Expr   `yaml:"on" required:"true"`
-	WithOn  Expr   `yaml:"with_on"`
-	Within  Within `yaml:"within"`
-	As      Name   `yaml:"as"`
-	Type    Text   `yaml:"type" enum:"inner,left,outer" later:"right" default:"inner"`
-	Missing Text   `yaml:"missing" enum:"drop,dlq" default:"drop"`
-	Late    Late   `yaml:"late"`
+	Table   Name     `yaml:"table" lone:"true"`
+	Stream  Name     `yaml:"stream"`
+	On      Expr     `yaml:"on" required:"true"`
+	WithOn  Expr     `yaml:"with_on"`
+	Within  Within   `yaml:"within"`
+	As      Name     `yaml:"as"`
+	Type    Text     `yaml:"type" enum:"inner,left,outer" later:"right" default:"inner"`
+	Missing Text     `yaml:"missing" enum:"drop,dlq" default:"drop"`
+	AsOf    Text     `yaml:"as_of" enum:"latest,event_time" default:"latest"`
+	Grace   Duration `yaml:"grace"`
+	Late    Late     `yaml:"late"`
 
 	Pos Pos
 }
@@ -37,7 +39,15 @@ func (j *Join) verify(d *decoder, n *node) {
 		j.verifyStream(d, n)
 		return
 	}
-	for _, key := range []string{"with_on", "within", "late"} {
+	if at := n.get("grace"); at != nil && j.AsOf.Value != "event_time" {
+		d.reportAt(at, CodeExclusive, "grace: is for a join in the order of event time",
+			"add  as_of: event_time  or remove grace:")
+	}
+	if at := n.get("late"); at != nil && j.AsOf.Value != "event_time" {
+		d.reportAt(at, CodeExclusive, "late: is for a join in the order of event time",
+			"add  as_of: event_time  or remove late:")
+	}
+	for _, key := range []string{"with_on", "within"} {
 		if at := n.get(key); at != nil {
 			d.reportAt(at, CodeExclusive, key+": is for a join of two streams",
 				"remove "+key+": or say  stream: id  instead of  table:")
@@ -62,6 +72,14 @@ func (j *Join) verifyStream(d *decoder, n *node) {
 	if m := n.get("missing"); m != nil {
 		d.reportAt(m, CodeExclusive, "missing: is for a join with a table",
 			"say  type: left  to keep records that nothing came for")
+	}
+	if at := n.get("as_of"); at != nil {
+		d.reportAt(at, CodeExclusive, "as_of: is for a join with a table",
+			"streams are joined in the order of event time always")
+	}
+	if at := n.get("grace"); at != nil {
+		d.reportAt(at, CodeExclusive, "the grace: of a join of two streams is part of within:",
+			"as  within: {before: 5m, after: 5m, grace: 30s}")
 	}
 }
 

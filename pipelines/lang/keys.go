@@ -59,11 +59,15 @@ var keyTexts = map[string]keyText{
 	"Source.on_end":       {doc: "what the end of this source does to open windows"},
 
 	"Table.topic":       {doc: "compacted topic with the rows"},
-	"Table.from":        {doc: "source with the rows, instead of topic"},
+	"Table.from":        {doc: "source or step with the rows, instead of topic"},
 	"Table.key":         {doc: "format of the keys"},
 	"Table.value":       {doc: "format of the rows"},
 	"Table.retention":   {later: "rows are kept until their key is deleted"},
-	"Table.lookup_only": {later: "a table is for joins"},
+	"Table.lookup_only": {doc: "true: rows count as they arrive, no join may be as_of: event_time"},
+	"Table.history": {doc: "how long rows that were replaced are kept, for joins as of event " +
+		"time"},
+	"Table.out_of_order": {doc: "what a row does that is older than the one it would replace: " +
+		"apply takes it, ignore keeps the newer one"},
 
 	"Sink.from":      {doc: "source, step or branch to write; the last step if absent"},
 	"Sink.topic":     {doc: "topic to write"},
@@ -127,7 +131,10 @@ var keyTexts = map[string]keyText{
 		"the table's or stream's id if absent"},
 	"Join.type": {doc: "inner drops what has no match, left keeps it with a null, outer keeps " +
 		"both sides"},
-	"Join.late":    {doc: "what happens to a record whose time is over"},
+	"Join.late": {doc: "what happens to a record whose time is over"},
+	"Join.as_of": {doc: "latest takes the row as it is when the record is read; event_time the one " +
+		"that held at the record's time, and a replay gives the same"},
+	"Join.grace":   {doc: "how long a record waits, in event time, for rows that come late"},
 	"Join.missing": {doc: "what happens to a record without a row in an inner join"},
 
 	"Aggregate.by":             {doc: "the key of the group; the record's own key if absent"},

@@ -103,7 +103,7 @@ func (b *builder) source(s *check.Source) {
 }
 
 func (b *builder) table(t *check.Table) {
-	out := &Table{ID: t.ID, Topic: t.Topic, Key: t.Key, Value: t.Doc.Doc,
+	out := &Table{ID: t.ID, Topic: t.Topic, Step: t.Step, Key: t.Key, Value: t.Doc.Doc,
 		Store: b.name(t.ID, "table")}
 	if t.From != nil {
 		out.Source = t.From.ID
@@ -156,6 +156,9 @@ func (b *builder) step(s *check.Step) {
 		}
 		n.Join = &Join{Table: s.Table.ID, As: s.Row, Left: j.Type.Value == "left",
 			MissingDLQ: j.Missing.Value == "dlq"}
+		if s.AsOf {
+			b.joinAsOf(n, s)
+		}
 	case "aggregate":
 		b.rekey(n, s)
 		n.Kind, n.Aggregate, n.Set = KindAggregate, b.aggregate(s), s.FoldSet

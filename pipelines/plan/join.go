@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/millstream-io/millstream/pipelines/check"
+	"github.com/millstream-io/millstream/pipelines/expression"
 )
 
 // joinStreams plans a join of two streams; the left one has its key already.
@@ -25,6 +26,29 @@ func (b *builder) joinStreams(n *Node, s *check.Step) {
 		Outer: kind == "outer", Before: j.Within.Before.Value, After: j.Within.After.Value,
 		Grace: j.Within.Grace.Value, Late: s.LateAction, LateTopic: string(j.Late.Topic.Value),
 		Store: b.name(s.ID, "store")}}
+}
+
+// joinAsOf plans a join with a table whose rows are read in the order of event time.
+func (b *builder) joinAsOf(n *Node, s *check.Step) {
+	t := s.Table
+	switch {
+	case t.Step != "":
+		n.Right = t.Step
+	case t.From != nil:
+		n.Right = t.From.ID
+	default:
+		n.Right = t.ID
+		if b.plan.Source(t.ID) == nil {
+			scope := &expression.Scope{Key: t.Key, Value: t.Doc.Doc, Vars: b.plan.Vars}
+			b.plan.Sources = append(b.plan.Sources, &Source{ID: t.ID, Topic: t.Topic, Key: t.Key,
+				Value: t.Doc.Doc, Set: expression.NewSet(scope), Deterministic: true,
+				CloseAtEnd: true, Pos: t.Tree.Pos})
+		}
+	}
+	j := s.Tree.Join
+	n.Join.AsOf = &AsOfJoin{History: t.Tree.History.Value, Grace: j.Grace.Value,
+		IgnoreOld: t.Tree.OutOfOrder.Value == "ignore", Late: s.LateAction,
+		LateTopic: string(j.Late.Topic.Value), Store: b.name(s.ID, "store")}
 }
 
 // text is a join in a few words.
@@ -51,7 +75,14 @@ func (n *Node) joinText(from string) string {
 	} else if j.MissingDLQ {
 		missing = "without a row: dlq"
 	}
-	return fmt.Sprintf("%s with %s as %s, %s", from, j.Table, j.As, missing)
+	when := ""
+	if a := j.AsOf; a != nil {
+		when = ", in the order of event time"
+		if a.History > 0 {
+			when += fmt.Sprintf(", history %s, grace %s", span(a.History), span(a.Grace))
+		}
+	}
+	return fmt.Sprintf("%s with %s as %s, %s%s", from, j.Table, j.As, missing, when)
 }
 
 // keyText is the key by which a node's input is grouped.
@@ -67,6 +98,10 @@ func (b *builder) keyText(from []string) string {
 
 // joinState is what the kept records of a join of two streams depend on.
 func (b *builder) joinState(n *Node) string {
+	if a := n.Join.AsOf; a != nil {
+		return digest("join as of", b.keyText(n.From), docText(n.Key), a.History, a.Grace,
+			a.IgnoreOld)
+	}
 	s := n.Join.Streams
 	if s == nil {
 		return ""
@@ -84,6 +119,8 @@ func (n *Node) store() string {
 		return n.Gate.Store
 	case n.Join != nil && n.Join.Streams != nil:
 		return n.Join.Streams.Store
+	case n.Join != nil && n.Join.AsOf != nil:
+		return n.Join.AsOf.Store
 	}
 	return ""
 }
@@ -95,6 +132,8 @@ func (n *Node) LateTopic() string {
 		return n.Aggregate.LateTopic
 	case n.Join != nil && n.Join.Streams != nil:
 		return n.Join.Streams.LateTopic
+	case n.Join != nil && n.Join.AsOf != nil:
+		return n.Join.AsOf.LateTopic
 	}
 	return ""
 }
@@ -102,8 +141,16 @@ func (n *Node) LateTopic() string {
 // action is all a join does, as text.
 func (j *Join) action() string {
 	lookup := fmt.Sprintf("{%s %s %t %t}", j.Table, j.As, j.Left, j.MissingDLQ)
+	if j.AsOf != nil {
+		return fmt.Sprint(lookup, *j.AsOf)
+	}
 	if j.Streams == nil {
 		return lookup
 	}
 	return fmt.Sprint(lookup, *j.Streams)
+}
+
+// looksUp reports whether the node reads rows of a table as they arrive.
+func (n *Node) looksUp() bool {
+	return n.Join != nil && n.Join.Streams == nil && n.Join.AsOf == nil
 }

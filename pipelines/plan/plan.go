@@ -78,7 +78,9 @@ type Table struct {
 	ID    string
 	Topic string
 	// Source fills the topic; "" when somebody else does.
-	Source      string
+	Source string
+	// Step is the node whose records are the rows, "" unless there is no Topic.
+	Step        string
 	Key, Value  expression.Doc
 	Store       string
 	Fingerprint string
@@ -171,8 +173,9 @@ type Join struct {
 	// whether it is dropped or fails with class "join_missing".
 	Left       bool
 	MissingDLQ bool
-	// Streams is set when streams are joined.
+	// Streams is set when streams are joined, AsOf when a table is in the order of event time.
 	Streams *StreamJoin
+	AsOf    *AsOfJoin
 }
 
 // StreamJoin says which records of two streams meet.
@@ -180,6 +183,18 @@ type StreamJoin struct {
 	// Outer keeps records of both sides; Join.Left is set too.
 	Outer                bool
 	Before, After, Grace time.Duration
+	// Late is dlq, drop or topic; LateTopic is set for topic.
+	Late, LateTopic string
+	Store           string
+}
+
+// AsOfJoin says which row of a table a record meets when both come in the order of event time. The
+// rows are read through Node.Right.
+type AsOfJoin struct {
+	// History is how long replaced rows are kept; 0 takes the latest one.
+	History, Grace time.Duration
+	// IgnoreOld: a row does not replace a newer one. Without History.
+	IgnoreOld bool
 	// Late is dlq, drop or topic; LateTopic is set for topic.
 	Late, LateTopic string
 	Store           string

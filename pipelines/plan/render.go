@@ -18,6 +18,10 @@ func (p *Plan) String() string {
 		}
 	}
 	for _, t := range p.Tables {
+		if t.Topic == "" {
+			fmt.Fprintf(&b, "\ntable %s\n  from %s\n", t.ID, t.Step)
+			continue
+		}
 		fmt.Fprintf(&b, "\ntable %s\n  topic %s\n", t.ID, t.Topic)
 		if s := p.Source(t.Source); s != nil && s.TableOnly {
 			s.render(&b)

@@ -168,7 +168,7 @@ func (b *builder) split() {
 		t := sub("node " + n.ID)
 		n.Sub = t.Index
 		t.Nodes = append(t.Nodes, n.ID)
-		if n.Join != nil && n.Join.Table != "" && !slices.Contains(t.Tables, n.Join.Table) {
+		if n.looksUp() && !slices.Contains(t.Tables, n.Join.Table) {
 			t.Tables = append(t.Tables, n.Join.Table)
 		}
 		if n.KeyBy != nil {
@@ -234,6 +234,9 @@ func (b *builder) inputTopics() {
 			Compacted: s.TableOnly, Partitions: b.declared(s.ID)})
 	}
 	for _, t := range p.Tables {
+		if t.Topic == "" {
+			continue // made of a step
+		}
 		b.topic(&Topic{Name: t.Topic, Role: TopicTable, Compacted: true})
 	}
 	for _, t := range p.SubTopologies {

@@ -64,3 +64,24 @@ func rowEncoder(n *plan.Node) operator.EncodeFunc {
 	}
 	return nil
 }
+
+// joinAsOf joins a stream with a table whose rows come in the order of event time.
+func (a *assembly) joinAsOf(n *plan.Node, id, from string, policy *operator.ErrorPolicy) {
+	j := n.Join.AsOf
+	write := rowWriter(expression.RowHeader(n.Join.As))
+	opts := join.TableOptions{Kind: joinKind(n.Join), History: j.History, Grace: j.Grace, Store: id,
+		OnError: policy, EncodeRight: rowEncoder(n), Late: a.late(j.Late, j.LateTopic),
+		Join: func(rec, row *operator.Record) error {
+			if row == nil {
+				return write(rec, nil)
+			}
+			return write(rec, row.Value)
+		}}
+	if j.IgnoreOld {
+		opts.OutOfOrder = join.Ignore
+	}
+	if n.Join.MissingDLQ {
+		opts.OnError = withAction(policy, join.ClassNoMatch, operator.ToDeadLetter)
+	}
+	a.b.JoinTable(id, from, a.at[n.Right], opts)
+}

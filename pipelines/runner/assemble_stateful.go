@@ -16,6 +16,10 @@ func (a *assembly) join(n *plan.Node, id, from string, policy *operator.ErrorPol
 		a.joinStreams(n, id, from, policy)
 		return
 	}
+	if n.Join.AsOf != nil {
+		a.joinAsOf(n, id, from, policy)
+		return
+	}
 	table := a.plan.Table(n.Join.Table)
 	store := table.ID + ":table"
 	if a.at[store] == "" {

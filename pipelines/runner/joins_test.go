@@ -65,3 +65,61 @@ sinks: {out: {topic: out}}
 		})
 	}
 }
+
+// The rates of a currency change; a payment meets the rate of its own time although the later rates
+// are in the log before it is read.
+func TestJoinAsOfEventTime(t *testing.T) {
+	const head = `version: 1
+pipeline: p
+on_end: close
+on_error: {then: dlq, dlq: dead}
+sources:
+  payments: {connector: file, config: {path: DIR/payments.jsonl}, partitions: 3,
+    event_time: 'parse_time(value.at, "rfc3339")'}
+  rates: {connector: file, config: {path: DIR/rates.jsonl}, partitions: 3, key: value.cur,
+    event_time: 'parse_time(value.at, "rfc3339")'}
+`
+	const foot = `
+  - map: {id: value.id, rate: 'rate?.n'}
+sinks: {out: {topic: out}}
+`
+	for name, tc := range map[string]struct {
+		steps string
+		want  []string
+	}{
+		"versioned": {steps: `tables: {rate: {from: rates, history: 1h}}
+steps:
+  - {id: j, from: payments, join: {table: rate, on: value.cur, as_of: event_time, type: left}}`,
+			want: []string{`eur={"id":1,"rate":null}`, `eur={"id":2,"rate":10}`,
+				`eur={"id":3,"rate":20}`}},
+		"grace": {steps: `tables: {rate: {from: rates, history: 1h}}
+steps:
+  - {id: j, from: payments, join: {table: rate, on: value.cur, as_of: event_time, grace: 1m}}`,
+			want: []string{`eur={"id":2,"rate":10}`, `eur={"id":3,"rate":20}`}},
+		"latest": {steps: `tables: {rate: {from: rates}}
+steps:
+  - {id: j, from: payments, join: {table: rate, on: value.cur, as_of: event_time}}`,
+			want: []string{`eur={"id":2,"rate":10}`, `eur={"id":3,"rate":20}`}},
+		"of a step": {steps: `tables: {rate: {from: good, history: 1h}}
+steps:
+  - {id: good, from: rates, filter: value.n < 20}
+  - {id: j, from: payments, join: {table: rate, on: value.cur, as_of: event_time, type: left}}`,
+			want: []string{`eur={"id":1,"rate":null}`, `eur={"id":2,"rate":10}`,
+				`eur={"id":3,"rate":10}`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.file("rates.jsonl", `{"cur":"eur","at":"2026-01-01T00:01:00Z","n":10}
+{"cur":"eur","at":"2026-01-01T00:03:00Z","n":20}
+`)
+			r.file("payments.jsonl", `{"id":1,"cur":"eur","at":"2026-01-01T00:00:30Z"}
+{"id":2,"cur":"eur","at":"2026-01-01T00:02:00Z"}
+{"id":3,"cur":"eur","at":"2026-01-01T00:04:00Z"}
+`)
+			r.run(head + tc.steps + foot)
+			require.Empty(t, r.values("dead"))
+			require.Equal(t, tc.want, r.values("out"))
+		})
+	}
+}

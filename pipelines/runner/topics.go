@@ -81,6 +81,9 @@ func (t *topics) inputs(replay bool) []client.TopicSpec {
 		specs = append(specs, spec)
 	}
 	for _, table := range t.plan.Tables {
+		if table.Topic == "" {
+			continue // made of a step
+		}
 		if table.Source == "" {
 			specs = append(specs, client.TopicSpec{Name: table.Topic})
 		}
