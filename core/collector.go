@@ -137,6 +137,8 @@ func (c *collector) writeDirs(p *metrics.Page) {
 	each(famExpired, func(d *storage.Dir) int64 { return d.Counters().ExpiredSegments.Load() })
 	each(famExpiredBytes, func(d *storage.Dir) int64 { return d.Counters().ExpiredBytes.Load() })
 	each(famRemovals, func(d *storage.Dir) int64 { return int64(d.RemovalsPending()) })
+	each(famDamages, func(d *storage.Dir) int64 { return d.Counters().Damages.Load() })
+	each(famScrubbed, func(d *storage.Dir) int64 { return d.Counters().ScrubbedBytes.Load() })
 	each(famCheckpointErrors, func(d *storage.Dir) int64 {
 		return d.Counters().CheckpointErrors.Load()
 	})

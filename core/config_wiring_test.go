@@ -35,6 +35,8 @@ func TestBrokerConfigsReachTheirParts(t *testing.T) {
 		"group.min.session.timeout.ms":                                "7",
 		"log.cleaner.backoff.ms":                                      "7",
 		"log.cleaner.dedupe.buffer.size":                              "7",
+		"millstream.log.scrub.bytes.per.second":                       "7",
+		"millstream.log.scrub.interval.ms":                            "7",
 		"log.cleaner.enable":                                          "false",
 		"log.cleaner.io.buffer.load.factor":                           "0.7",
 		"log.cleaner.io.buffer.size":                                  "7",

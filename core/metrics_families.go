@@ -109,6 +109,12 @@ var (
 	famRemovals = &metrics.Family{Name: "millstream_log_removals_pending",
 		Help: "Deleted files and directories that still take space.", Kind: metrics.Gauge,
 		Labels: []string{"directory"}}
+	famDamages = &metrics.Family{Name: "millstream_log_damages_total",
+		Help: "Damaged batches and indexes found by reads and by the scrub; the log names them.",
+		Kind: metrics.Counter, Labels: []string{"directory"}}
+	famScrubbed = &metrics.Family{Name: "millstream_log_scrubbed_bytes_total",
+		Help: "Bytes of sealed segments that were read again to find damage.",
+		Kind: metrics.Counter, Labels: []string{"directory"}}
 	famCheckpointErrors = &metrics.Family{Name: "millstream_checkpoint_errors_total",
 		Help: "Checkpoint files that could not be written.", Kind: metrics.Counter,
 		Labels: []string{"directory"}}
@@ -213,6 +219,7 @@ func (c *collector) Families() []*metrics.Family {
 		famFailedFetches,
 		famOpen, famRecovered, famOfflineDirs, famDisk, famSyncs, famFlushQueue, famRolls, famExpired,
 		famExpiredBytes, famRemovals, famCheckpointErrors,
+		famDamages, famScrubbed,
 		famCleanerRuns, famCleanerRead, famCleanerBefore, famCleanerAfter, famCleanerLast,
 		famCleanerDirty, famUncleanable,
 		famTransactions, famOpenTransactions, famOldest, famEnded,

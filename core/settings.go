@@ -34,6 +34,8 @@ func (s settings) dir() storage.DirSettings {
 		ProducerIDExpiration: s.millis("producer.id.expiration.ms"),
 		PartitionProducers:   s.number("millstream.partition.producer.ids.max"),
 		Producers:            s.number("millstream.producer.ids.max"),
+		ScrubBytesPerSecond:  s.image.BrokerConfigInt("millstream.log.scrub.bytes.per.second", 0),
+		ScrubInterval:        s.millis("millstream.log.scrub.interval.ms"),
 	}
 }
 

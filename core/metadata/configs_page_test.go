@@ -128,6 +128,8 @@ var known = map[string]string{
 	"BROKER millstream.quota.clients.max":          own,
 	"BROKER millstream.groups.max":                 own,
 	"BROKER millstream.transactional.ids.max":      own,
+	"BROKER millstream.log.scrub.bytes.per.second": own,
+	"BROKER millstream.log.scrub.interval.ms":      own,
 	"BROKER millstream.partition.producer.ids.max": own,
 	"BROKER millstream.producer.ids.max":           own,
 	"BROKER millstream.partitions.max":             own,

@@ -71,6 +71,8 @@ var configEffects = map[string]string{
 	"millstream.transactional.ids.max":              "server.TestTransactionalIDsAreBounded",
 	"millstream.producer.ids.max":                   "server.TestProducerIDsAreBounded",
 	"millstream.partition.producer.ids.max":         "server.TestProducerIDsAreBounded",
+	"millstream.log.scrub.bytes.per.second":         "core.TestBrokerConfigsReachTheirParts",
+	"millstream.log.scrub.interval.ms":              "core.TestBrokerConfigsReachTheirParts",
 	"millstream.partitions.max":                     "server.TestPartitionsAreBounded",
 	"millstream.topic.partitions.max":               "server.TestPartitionsAreBounded",
 	"queued.max.request.bytes":                      "server.TestMemoryOfRequestsIsOneConfig",

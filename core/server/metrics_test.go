@@ -205,6 +205,8 @@ var unmoved = map[string]string{
 	"millstream_disk_bytes":                         "is the disk's",
 	"millstream_log_flush_queue":                    "is there for the time of a round",
 	"millstream_checkpoint_errors_total":            "of storage's fault tests",
+	"millstream_log_damages_total":                  "of storage's scrub tests",
+	"millstream_log_scrubbed_bytes_total":           "of storage's scrub tests",
 	"millstream_cleaner_runs_total":                 "compact.Stats has tests of its own",
 	"millstream_cleaner_read_bytes_total":           "compact.Stats has tests of its own",
 	"millstream_cleaner_replaced_bytes_total":       "compact.Stats has tests of its own",

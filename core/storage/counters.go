@@ -20,6 +20,8 @@ type Counters struct {
 	CheckpointErrors atomic.Int64
 	// Recovered are the logs that were read again after an unclean end.
 	Recovered atomic.Int64
+	// Damages are batches and indexes that were found damaged, ScrubbedBytes what the scrub has read.
+	Damages, ScrubbedBytes atomic.Int64
 	// ProducersRefused are batches of a producer too many.
 	ProducersRefused atomic.Int64
 	// producers are those that all logs remember.

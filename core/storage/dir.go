@@ -93,6 +93,11 @@ type DirSettings struct {
 	// PartitionProducers and Producers bound the producer ids that a partition and all of them
 	// remember (millstream.partition.producer.ids.max, millstream.producer.ids.max); 0 does not.
 	PartitionProducers, Producers int
+	// ScrubBytesPerSecond is how fast sealed segments are read to find damage,
+	// millstream.log.scrub.bytes.per.second; 0 is never. ScrubInterval is the time between two
+	// readings of one, millstream.log.scrub.interval.ms.
+	ScrubBytesPerSecond int64
+	ScrubInterval       time.Duration
 }
 
 // Configure changes the settings for what comes next.

@@ -20,6 +20,7 @@ func (d *Dir) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { d.runFlusher(ctx) })
 	wg.Go(func() { d.runHousekeeping(ctx) })
+	wg.Go(func() { d.runScrub(ctx) })
 	select {
 	case <-ctx.Done():
 	case <-d.failedNow:

@@ -33,10 +33,10 @@
 //
 // # Goroutines
 //
-// Dir.Run starts two, the flusher (group commit) and housekeeping (retention, checkpoints,
-// unlinking), and joins them when its context ends or the directory fails. A flush of several logs
-// fans out to at most flushWorkers, joined before the next round. OpenDir opens logs in parallel
-// and joins. Log has none.
+// Dir.Run starts three, the flusher (group commit), housekeeping (retention, checkpoints,
+// unlinking) and the scrub (scrub.go), and joins them when its context ends or the directory fails.
+// A flush of several logs fans out to at most flushWorkers, joined before the next round. OpenDir
+// opens logs in parallel and joins. Log has none.
 //
 // # Locks
 //

@@ -56,8 +56,8 @@ func flip(t *testing.T, fsys vfs.FS, name string, at int64) {
 	require.NoError(t, f.Close())
 }
 
-// readable returns what consumers get of each log, of both isolation levels. A client that checks
-// CRCs takes no broken batch. What Kafka's format leaves outside the CRC is the base offset, where
+// readable returns what consumers get of each log, of both isolation levels. No batch with a wrong
+// CRC is among it. What Kafka's format leaves outside the CRC is the base offset, where
 // one that is out of order is noticed here, as in recovery, compaction and fsck, and the leader
 // epoch, which no record depends on: of these a fetch tells nothing.
 func readable(t *testing.T, dir *storage.Dir) (map[string]string, error) {

@@ -25,6 +25,9 @@ func (l *Log) Read(offset int64, maxBytes int, upTo int64, minOne bool) (Chunk, 
 			return Chunk{}, err
 		}
 		sp, err := s.find(at, lim)
+		if err == nil && sp.size > 0 {
+			sp, err = l.intact(s, sp)
+		}
 		if err != nil || sp.size == 0 {
 			s.release()
 		}

@@ -207,6 +207,7 @@ func (s *segment) truncate(offset, indexInterval int64) (int64, error) {
 	if err := s.log.Truncate(size); err != nil {
 		return 0, fmt.Errorf("truncate %s to %d: %w", s.log.Name(), size, err)
 	}
+	s.checks.cut(size)
 	if err := s.rebuildIndexes(size, indexInterval); err != nil {
 		return 0, err
 	}

@@ -33,6 +33,10 @@ type segment struct {
 	// on more is. The append lock guards both.
 	reserved bool
 	aheadOf  int64
+	// checks says which bytes are known to be right, scrubbedMS when all were looked at last, by the
+	// wall clock; 0 if that was never.
+	checks     checkedSpans
+	scrubbedMS atomic.Int64
 	// durable says that a sealed segment and its indexes are synced. The log's sync token guards
 	// it.
 	durable bool

@@ -157,7 +157,7 @@ func (s *segment) timeBefore(ts int64, w *headerWalk) (int64, error) {
 // readError marks damage met while reading.
 func (s *segment) readError(err error) error {
 	if errors.Is(err, errTorn) {
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return fmt.Errorf("%w: %s: %w", ErrCorrupt, s.log.Name(), err)
 	}
 	return err
 }

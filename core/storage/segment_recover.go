@@ -44,6 +44,7 @@ func (s *segment) recover(indexInterval int64, progress *progress,
 		return recovered{}, err
 	}
 	s.mu.aborts.stale = true
+	s.checks.cut(0) // all is looked at here
 	var res recovered
 	unbroken := s.mu.next // where the next batch would be if the last one had left no gap
 	for {
@@ -122,6 +123,7 @@ func (s *segment) load() error {
 	if err := s.checkLastTime(); err != nil {
 		return err
 	}
+	s.checks.from.Store(s.mu.size)
 	err := s.mu.aborts.load(s.base, s.mu.next)
 	s.mu.aborts.stale = errors.Is(err, errTorn)
 	if s.mu.aborts.stale {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,6 +50,16 @@ func (g *groupOf) member(index int) error {
 func (g *groupOf) consume(ctx context.Context) error {
 	var mu sync.Mutex
 	least, next := map[int32]int64{}, map[int32]int64{}
+	// owned are the partitions of the present assignment: a member that was taken for dead and comes back under a new id
+	// still has records of the old one, and a commit of those would be taken, as by Kafka.
+	owned := map[int32]bool{}
+	gone := func(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, p := range lost[kept] {
+			delete(owned, p)
+		}
+	}
 	opts := []kgo.Opt{
 		kgo.ConsumerGroup(g.name), kgo.ConsumeTopics(kept), kgo.DisableAutoCommit(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.BlockRebalanceOnPoll(),
@@ -58,9 +69,10 @@ func (g *groupOf) consume(ctx context.Context) error {
 			defer mu.Unlock()
 			for _, p := range got[kept] {
 				delete(next, p)
-				least[p] = g.acknowledged(p)
+				least[p], owned[p] = g.acknowledged(p), true
 			}
 		}),
+		kgo.OnPartitionsRevoked(gone), kgo.OnPartitionsLost(gone),
 	}
 	if g.name == "kip848" {
 		opts = append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
@@ -81,7 +93,11 @@ func (g *groupOf) consume(ctx context.Context) error {
 			}
 		}
 		if fetches.NumRecords() > 0 {
-			g.commit(ctx, cl)
+			g.commit(ctx, cl, func(p int32) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return owned[p]
+			})
 		}
 		cl.AllowRebalance()
 	}
@@ -108,9 +124,13 @@ func (g *groupOf) acknowledged(p int32) int64 {
 	return g.mu.acked[p]
 }
 
-// commit commits what was polled.
-func (g *groupOf) commit(ctx context.Context, cl *kgo.Client) {
+// commit commits what was polled of the partitions that are the member's.
+func (g *groupOf) commit(ctx context.Context, cl *kgo.Client, owns func(int32) bool) {
 	offsets := cl.UncommittedOffsets()
+	maps.DeleteFunc(offsets[kept], func(p int32, _ kgo.EpochOffset) bool { return !owns(p) })
+	if len(offsets[kept]) == 0 {
+		return
+	}
 	g.mu.Lock()
 	for p, o := range offsets[kept] {
 		g.mu.sent[p] = max(g.mu.sent[p], o.Offset)
