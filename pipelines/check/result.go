@@ -45,6 +45,8 @@ type Source struct {
 	// EventTime gives the timestamp; nil: the record's own.
 	EventTime *expression.Program
 	Connector *Component
+	// Policy is that of records whose event time cannot be told.
+	Policy Policy
 	CloseAtEnd,
 	// Streamed says that a step or sink reads the source; TableOnly that only tables do.
 	Streamed, TableOnly bool

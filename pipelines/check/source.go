@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/millstream-io/millstream/pipelines/expression"
 	"github.com/millstream-io/millstream/pipelines/lang"
@@ -57,6 +58,7 @@ func (c *checker) source(s *Source, at lang.Pos) {
 	}
 	s.EventTime = c.program(s.Set, in, &t.EventTime, expression.WantTime)
 	s.KeyDoc = key
+	s.Policy = c.badTime(t)
 	s.CloseAtEnd = t.OnEnd.Or(c.tree.OnEnd.Or("keep")) == "close"
 	scope := *raw
 	scope.Key = key
@@ -68,6 +70,22 @@ func (c *checker) source(s *Source, at lang.Pos) {
 	if t.Connector.Set {
 		s.Connector = c.connector(t.Connector, &t.Config, RoleSource, t.Pos)
 	}
+}
+
+// badTime is the policy of a source: that of the pipeline, and what on_bad_time says of records
+// whose event time cannot be told.
+func (c *checker) badTime(t *lang.Source) Policy {
+	p := c.result.Policy
+	action := t.OnBadTime
+	if !action.Set || action.Value == "partition_time" {
+		return p
+	}
+	p.ByClass = maps.Clone(p.ByClass)
+	p.ByClass["event_time"] = Action(action.Value)
+	if p.ByClass["event_time"] == ActionDLQ {
+		c.needDLQ(p, action.Pos, len(action.Value))
+	}
+	return p
 }
 
 // keyDoc is how the key an expression makes is read again. Text is written as it is; numbers and

@@ -99,6 +99,9 @@ type Source struct {
 	Value       Encoding  `yaml:"value"`
 	EventTime   Expr      `yaml:"event_time"`
 	MaxLateness Duration  `yaml:"max_lateness" default:"0s"`
+	IdleAfter   Duration  `yaml:"idle_after"`
+	MaxSkew     Duration  `yaml:"max_skew"`
+	OnBadTime   Text      `yaml:"on_bad_time" enum:"dlq,drop,stop,partition_time"`
 	Start       Start     `yaml:"start"`
 	OnEnd       Text      `yaml:"on_end" enum:"close,keep"`
 
@@ -109,6 +112,15 @@ func (*Source) object() (string, string) { return "a source", "a stream that com
 
 func (s *Source) verify(d *decoder, n *node) {
 	requireTopic(d, n, "a source")
+	for _, x := range []struct {
+		key  string
+		span Duration
+	}{{"idle_after", s.IdleAfter}, {"max_skew", s.MaxSkew}} {
+		if x.span.Set && x.span.Value <= 0 {
+			d.reportAt(n.get(x.key), CodeBadValue, x.key+": must be above 0",
+				"leave it away for no bound")
+		}
+	}
 	if n.get("config") != nil && !n.has("connector") {
 		d.report(n.get("config").pos, 1, CodeExclusive, "config: is for a connector, there is none",
 			"add  connector: name")

@@ -55,8 +55,14 @@ var keyTexts = map[string]keyText{
 	"Source.start":        {doc: "where to begin without a stored position"},
 	"Source.event_time":   {doc: "when the record happened; its own timestamp if absent"},
 	"Source.max_lateness": {doc: "how far records may be out of order and still be in time"},
-	"Source.partitions":   {doc: "partitions of a topic that is created here"},
-	"Source.on_end":       {doc: "what the end of this source does to open windows"},
+	"Source.idle_after": {doc: "time without records after which nobody waits for a partition; " +
+		"without it, the others wait"},
+	"Source.max_skew": {doc: "how far a partition may be read ahead of the slowest one, " +
+		"in event time"},
+	"Source.on_bad_time": {doc: "what happens to a record whose event time cannot be told; " +
+		"partition_time gives it the latest of its partition"},
+	"Source.partitions": {doc: "partitions of a topic that is created here"},
+	"Source.on_end":     {doc: "what the end of this source does to open windows"},
 
 	"Table.topic":       {doc: "compacted topic with the rows"},
 	"Table.from":        {doc: "source or step with the rows, instead of topic"},

@@ -81,7 +81,9 @@ func (b *builder) source(s *check.Source) {
 	out := &Source{
 		ID: s.ID, Topic: s.Topic, Key: s.KeyDoc, Value: s.Out.Scope.Value, Set: s.Set,
 		KeyProgram: s.Key, EventTime: s.EventTime, MaxLateness: t.MaxLateness.Value,
-		CloseAtEnd: s.CloseAtEnd, TableOnly: s.TableOnly && !s.Streamed, Pos: t.Pos,
+		IdleAfter: t.IdleAfter.Value, MaxSkew: t.MaxSkew.Value, Policy: s.Policy,
+		PartitionTime: t.OnBadTime.Value == "partition_time",
+		CloseAtEnd:    s.CloseAtEnd, TableOnly: s.TableOnly && !s.Streamed, Pos: t.Pos,
 		Start: Start{Latest: t.Start.At.Value == "latest"},
 	}
 	if ts := t.Start.Timestamp; ts.Set {

@@ -58,9 +58,14 @@ func (b *builder) fingerprints() {
 	p := b.plan
 	var all []any
 	for _, s := range p.Sources {
-		s.Fingerprint = digest("source", s.Topic, docText(s.Key), docText(s.Value),
+		parts := []any{"source", s.Topic, docText(s.Key), docText(s.Value),
 			signature(s.KeyProgram), signature(s.EventTime), s.MaxLateness, s.CloseAtEnd,
-			s.Start, b.declared(s.ID), connectorText(s.Connector))
+			s.Start, b.declared(s.ID), connectorText(s.Connector)}
+		if bad := s.Policy.ByClass["event_time"]; s.IdleAfter != 0 || s.MaxSkew != 0 ||
+			s.PartitionTime || bad != p.Policy.ByClass["event_time"] {
+			parts = append(parts, s.IdleAfter, s.MaxSkew, s.PartitionTime, bad)
+		}
+		s.Fingerprint = digest(parts...)
 		all = append(all, s.ID, s.Fingerprint)
 	}
 	for _, t := range p.Tables {

@@ -45,6 +45,12 @@ type Source struct {
 	// EventTime gives a record's timestamp. nil: its own.
 	EventTime   *expression.Program
 	MaxLateness time.Duration
+	// IdleAfter and MaxSkew are 0 when the file does not say.
+	IdleAfter, MaxSkew time.Duration
+	// PartitionTime gives a record without a usable event time the latest of its partition.
+	PartitionTime bool
+	// Policy is that of the pipeline, with what is said of bad event times.
+	Policy check.Policy
 	// CloseAtEnd: when the source is bounded and read to its end, open windows close.
 	CloseAtEnd bool
 	Start      Start

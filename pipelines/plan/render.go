@@ -62,6 +62,15 @@ func (s *Source) render(b *strings.Builder) {
 		fmt.Fprintf(b, "  event time %s, at most %s out of order\n", s.EventTime.Source(),
 			span(s.MaxLateness))
 	}
+	if s.PartitionTime {
+		b.WriteString("  without a usable event time: the latest of the partition\n")
+	}
+	if s.IdleAfter > 0 {
+		fmt.Fprintf(b, "  a partition without records for %s holds up nobody\n", span(s.IdleAfter))
+	}
+	if s.MaxSkew > 0 {
+		fmt.Fprintf(b, "  read at most %s ahead of the slowest partition\n", span(s.MaxSkew))
+	}
 }
 
 func (d Determinism) text() string {

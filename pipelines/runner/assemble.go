@@ -67,9 +67,14 @@ func (a *assembly) closesAtEnd() bool {
 }
 
 func (a *assembly) source(s *plan.Source) {
-	policy := a.policy(a.plan.Policy)
+	policy := a.policy(s.Policy)
+	bad := eventtime.BadFails
+	if s.PartitionTime {
+		bad = eventtime.BadPartitionTime
+	}
 	a.b.Source(s.ID, s.Topic, topology.SourceOptions{
-		Timestamp: a.timestamp(s), Disorder: s.MaxLateness, OnError: &policy,
+		Timestamp: a.timestamp(s), Disorder: s.MaxLateness, OnError: &policy, Bad: bad,
+		IdleAfter: s.IdleAfter, MaxSkew: s.MaxSkew,
 	})
 	a.at[s.ID], a.width[s.ID] = s.ID, a.partitions(s.Topic)
 }

@@ -142,6 +142,11 @@ func (in *instance) bounds(
 		}
 	}
 	if replay := in.p.revision.Replay; replay != nil {
+		decisions, err := task.ReadDecisions(ctx, cluster, replay.Of)
+		if err != nil {
+			return err
+		}
+		opts.Decisions = decisions
 		opts.Until = map[client.TopicPartition]int64{}
 		for topic, spans := range replay.Ranges {
 			for p, span := range spans {

@@ -20,6 +20,9 @@ func (t *loop) commit(ctx context.Context) error {
 	if err := t.sendRows(ctx); err != nil {
 		return err
 	}
+	if err := t.decide(ctx); err != nil {
+		return err
+	}
 	next := commitRecord{
 		Fingerprint: t.sub.Fingerprint, Snapshot: t.core.Snapshot(), From: t.last.From,
 		Topics: t.last.Topics,

@@ -23,6 +23,8 @@ type CoreOptions struct {
 	Partitions func(topic string) int32
 	// Snapshot restores a Core; nil starts at the beginning of every input.
 	Snapshot []byte
+	// Decisions about idle lanes of an earlier run over the same input, to be made again.
+	Decisions []Decision
 	// MaxBuffered bounds the bytes of unprocessed records before Paused names partitions to
 	// pause; 0 is 64 MiB.
 	MaxBuffered int64
@@ -125,6 +127,7 @@ func NewCore(opts CoreOptions) (*Core, error) {
 			return nil, fmt.Errorf("restore task %s: %w", c.writer, err)
 		}
 	}
+	c.repeatDecisions()
 	if err := c.makeSteps(); err != nil {
 		return nil, fmt.Errorf("make task %s: %w", c.writer, err)
 	}

@@ -72,6 +72,7 @@ func (c *Core) addInput(topic string, partition int32) *coreInput {
 
 func (c *Core) addLane(in *coreInput, ordinal int, writer string) *lane {
 	l := &lane{in: in, ordinal: ordinal, writer: writer, w: operator.NoTime,
+		floor:     operator.NoTime,
 		processed: mark{max: operator.NoTime, eff: operator.NoTime, offset: -1},
 		clock:     eventtime.NewClock(in.source.Disorder)}
 	in.lanes = append(in.lanes, l)
@@ -150,6 +151,7 @@ func (c *Core) addStream(l *lane, r *record.Record) error {
 		c.enqueue(l, item{rec: r})
 		return nil
 	}
+	l.repeat(r.Offset)
 	before := l.clock.Max
 	var h held
 	l.read(&h, r)
@@ -184,8 +186,9 @@ func (c *Core) addRepartitioned(in *coreInput, r *record.Record) error {
 		in.ctx.Stats().Duplicates.Add(1)
 		return nil
 	}
+	l.repeat(id.Seq - 1)
 	l.seq, l.ended, l.idle = id.Seq, false, false
-	c.enqueue(l, item{rec: r, seq: id.Seq, w: id.W})
+	c.enqueue(l, item{rec: r, seq: id.Seq, w: max(id.W, l.floor)})
 	return nil
 }
 
@@ -245,8 +248,8 @@ func (c *Core) EndOfInput(topic string, partition int32) {
 	}
 }
 
-// Idle tells that a partition is taken to have no records for now, so that others need not wait
-// for it. Its next record ends that. The decision depends on a clock; it is kept in the snapshot.
+// Idle tells that a partition is taken to have no records for now: Decide lets others go on without
+// it. Its next record ends that.
 func (c *Core) Idle(topic string, partition int32) {
 	if in := c.byName[inputName{topic, partition}]; in != nil {
 		for _, l := range in.lanes {

@@ -29,8 +29,13 @@ type lane struct {
 	w int64
 	// seq is the last sequence of a repartition lane that was taken.
 	seq int64
-	// ended: bounded input was read to its end. idle: nobody waits for this lane.
+	// ended: bounded input was read to its end. idle: there may be nothing for a while; the task
+	// waits until it is decided (Core.Decide) to go on without.
 	ended, idle bool
+	// floor is the time a decision gave a repartition lane; no record comes before it.
+	floor int64
+	// decisions are those of an earlier run that are still to be repeated, in order.
+	decisions []Decision
 	// processed is how far the lane has come; with the offsets it is all a restart needs.
 	processed mark
 	// rereadTo: records below this offset were read before the last restart, and those of them up
@@ -103,12 +108,16 @@ func (l *lane) read(h *held, r *record.Record) {
 
 // head returns the next record of the lane, nil when there is none that can be told to be next.
 func (l *lane) head() *held {
+	if len(l.decisions) > 0 && l.first == len(l.queue) {
+		l.repeat(l.position())
+	}
 	if l.next.ok {
 		return &l.next
 	}
 	if l.first < len(l.queue) {
 		it := &l.queue[l.first]
 		if l.in.byWriter == nil {
+			l.repeat(it.rec.Offset)
 			l.read(&l.next, it.rec)
 			return &l.next
 		}
@@ -117,7 +126,7 @@ func (l *lane) head() *held {
 		l.next.eff = max(it.w, l.next.rec.Timestamp)
 		return &l.next
 	}
-	if h := l.sorted.peek(); h != nil && (h.eff <= l.clock.W() || l.ended || l.idle) {
+	if h := l.sorted.peek(); h != nil && (h.eff <= l.clock.W() || l.ended) {
 		return h
 	}
 	return nil
@@ -131,7 +140,7 @@ func (l *lane) time(closes bool) (w int64, ok bool) {
 		return l.w, l.w == operator.EndOfTime
 	case l.ended && closes:
 		return operator.EndOfTime, true
-	case l.ended || l.idle:
+	case l.ended:
 		return 0, false
 	case l.in.byWriter != nil:
 		return l.w, true
@@ -250,15 +259,33 @@ func (c *Core) bound() int64 {
 // Paused appends the inputs that should not be read on because records of slower inputs are
 // awaited and the buffer is full. It never names an input that is itself awaited.
 func (c *Core) Paused(dst []Input) []Input {
-	if c.buffered.bytes <= c.opts.MaxBuffered {
+	full, skewed := c.buffered.bytes > c.opts.MaxBuffered, false
+	for _, in := range c.inputs {
+		skewed = skewed || in.table == nil && in.source.MaxSkew > 0
+	}
+	if !full && !skewed {
 		return dst
 	}
+	least := c.bound()
 	for _, in := range c.inputs {
-		if in.table == nil && in.pausable(c.waiting > 0) {
+		if in.table == nil && (full && in.pausable(c.waiting > 0) || in.tooFar(least)) {
 			dst = append(dst, Input{Topic: in.from.Topic, Partition: in.from.Partition})
 		}
 	}
 	return dst
+}
+
+// tooFar reports whether the input has records that are further than its MaxSkew ahead of the
+// slowest one. What is behind them in the partition can wait.
+func (in *coreInput) tooFar(least int64) bool {
+	if in.source.MaxSkew == 0 || in.byWriter != nil || in.lanes[0].pending() == 0 {
+		return false
+	}
+	at := in.lanes[0].clock.W()
+	if h := in.lanes[0].head(); h != nil {
+		at = h.eff
+	}
+	return at > least && (least == operator.NoTime || at-least > in.source.MaxSkew)
 }
 
 // pausable reports whether no lane of the input is the one others wait for.
@@ -266,7 +293,7 @@ func (in *coreInput) pausable(waitForTables bool) bool {
 	queued := 0
 	for _, l := range in.lanes {
 		queued += l.pending()
-		if l.head() == nil && !l.ended && !l.idle && !waitForTables {
+		if l.head() == nil && !l.ended && !waitForTables {
 			return false
 		}
 	}

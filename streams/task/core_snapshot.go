@@ -152,6 +152,9 @@ func (l *lane) restore(s laneSnapshot) {
 	l.ended, l.idle = false, s.Idle
 	if l.in.byWriter != nil {
 		l.w, l.seq = s.Max, s.Seq
+		if s.Max != operator.EndOfTime { // an end is that of one run
+			l.floor = s.Max
+		}
 		return
 	}
 	l.clock.Max = s.Max

@@ -1,5 +1,7 @@
 package task
 
+import "github.com/millstream-io/millstream/streams/operator"
+
 // sortBuffer holds the unprocessed records of a partition with disorder, smallest (eff, offset)
 // first.
 type sortBuffer struct {
@@ -77,6 +79,15 @@ func (b *sortBuffer) pop() {
 		b.heap[i], b.heap[least] = b.heap[least], b.heap[i]
 		i = least
 	}
+}
+
+// latest returns the largest effective time in the buffer, NoTime when it is empty.
+func (b *sortBuffer) latest() int64 {
+	t := operator.NoTime
+	for _, p := range b.heap {
+		t = max(t, p.eff)
+	}
+	return t
 }
 
 // oldest returns the slot with the smallest offset, nil when empty.

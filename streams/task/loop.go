@@ -28,6 +28,12 @@ type input struct {
 	until int64
 	// settled: the core was told that the stream ended or the table is ready.
 	settled bool
+	// idleAfter without a record at the end of the log makes the input idle; 0 is never.
+	idleAfter time.Duration
+	// seen is when the last record came, or the run began.
+	seen time.Time
+	// idle: the core was told so since the last record.
+	idle bool
 	// repartition: written by tasks of the same topology, which say themselves when they end.
 	repartition bool
 }
@@ -58,6 +64,10 @@ type loop struct {
 	last commitRecord
 	// dirty: something happened since the last commit.
 	dirty bool
+	// waits: the task is further than MaxSkew ahead of a slower one.
+	waits bool
+	// decided: the last commit lets the core go on without idle inputs.
+	decided bool
 	// broken: the core failed half way, so nothing since the last commit may be committed.
 	broken     bool
 	lastCommit time.Time
@@ -99,7 +109,11 @@ func (t *loop) partitions() []client.TopicPartition {
 // commits what it has and returns nil.
 func (t *loop) run(ctx context.Context) error {
 	defer close(t.done)
+	defer t.leavePace()
 	t.lastCommit = time.Now()
+	for _, in := range t.inputs {
+		in.seen = t.lastCommit
+	}
 	timer := time.NewTimer(t.opts.CommitInterval)
 	defer timer.Stop()
 	for {
@@ -126,13 +140,18 @@ func (t *loop) run(ctx context.Context) error {
 			}
 			due = t.opts.CommitInterval
 		}
-		if busy {
+		if busy || t.decided {
+			t.decided = false
 			continue
 		}
-		if !t.dirty {
-			due = time.Hour // nothing to commit: only the inbox can change that
+		next := t.watchIdle(time.Now())
+		if t.waits {
+			next = min(next, t.opts.CommitInterval)
 		}
-		timer.Reset(due)
+		if !t.dirty {
+			due = next // nothing to commit: only the inbox and idle inputs can change that
+		}
+		timer.Reset(min(due, next))
 		select {
 		case <-ctx.Done():
 		case <-t.inbox.wake:
@@ -160,7 +179,10 @@ func (t *loop) turn(ctx context.Context) (busy bool, err error) {
 	if resume {
 		t.reader.release(t, t.partitions()...)
 	}
-	n, err := t.core.Run(t.opts.batch)
+	n := 0
+	if t.waits = t.keepPace(); !t.waits {
+		n, err = t.core.Run(t.opts.batch)
+	}
 	if n > 0 {
 		t.dirty = true
 		t.status.processed.Add(int64(n))
@@ -201,6 +223,10 @@ func (t *loop) accept(run *client.Fetched) error {
 		return fmt.Errorf("task %s: read %s at %d: %w", t.name, in.tp, in.at, err)
 	}
 	in.at = next
+	if len(records) > 0 {
+		in.idle = false
+		in.seen = time.Now()
+	}
 	t.dirty = true
 	t.settle(in)
 	return nil
@@ -240,13 +266,14 @@ func (t *loop) emit(ctx context.Context) error {
 // pause follows what the core wants paused because other inputs are behind.
 func (t *loop) pause() {
 	t.pausedBuf = t.core.Paused(t.pausedBuf[:0])
-	if len(t.pausedBuf) == 0 && len(t.paused) == 0 {
+	if len(t.pausedBuf) == 0 && len(t.paused) == 0 && !t.waits {
 		return
 	}
 	want := make(map[client.TopicPartition]bool, len(t.pausedBuf))
 	for _, in := range t.pausedBuf {
 		want[client.TopicPartition{Topic: in.Topic, Partition: in.Partition}] = true
 	}
+	t.ahead(want)
 	for tp := range want {
 		if !t.paused[tp] {
 			t.reader.hold(t, tp)

@@ -203,6 +203,7 @@ func (t *loop) openCore(s start) error {
 		Topology: t.opts.Topology, Sub: t.sub, Partition: t.partition, Stores: t.db,
 		Partitions: func(topic string) int32 { return s.topics[topic].Partitions },
 		Snapshot:   t.last.Snapshot,
+		Decisions:  t.opts.Decisions,
 	})
 	if err != nil {
 		return fmt.Errorf("task %s: %w", t.name, err)
@@ -212,12 +213,22 @@ func (t *loop) openCore(s start) error {
 		tp := client.TopicPartition{Topic: in.Topic, Partition: in.Partition}
 		i := &input{
 			tp: tp, kind: in.Kind, at: in.Offset, until: noOffset, repartition: in.Repartition,
-			settled: in.Kind == TableInput && in.Ready,
+			settled: in.Kind == TableInput && in.Ready, idleAfter: t.idleAfter(in.Topic),
 		}
 		t.inputs = append(t.inputs, i)
 		t.byTP[tp] = i
 	}
 	return nil
+}
+
+// idleAfter is that of the source of a topic.
+func (t *loop) idleAfter(topic string) time.Duration {
+	for i := range t.sub.Sources {
+		if s := &t.sub.Sources[i]; s.Topic == topic {
+			return s.IdleAfter
+		}
+	}
+	return 0
 }
 
 // place sets the positions and bounds of the inputs.

@@ -32,6 +32,9 @@ type Options struct {
 	From map[client.TopicPartition]int64
 	// Until bounds stream inputs: nothing at or after the offset is read.
 	Until map[client.TopicPartition]int64
+	// Decisions about idle inputs that an earlier run over the same input made (ReadDecisions), to
+	// be made again.
+	Decisions []Decision
 	// Owns tells which tasks this worker runs, when others run the rest; nil is all of them.
 	Owns func(sub string, partition int32) bool
 	// Share makes this worker a member of a group that runs the tasks; nil runs them here.
@@ -56,6 +59,8 @@ type Options struct {
 	// Logger hears of restores, stops and trouble; nil is silent.
 	Logger *slog.Logger
 
+	// paces are those of the worker.
+	paces *paces
 	// newCore replaces NewCore in tests.
 	newCore func(CoreOptions) (processor, error)
 	// killOnError leaves state files as a killed process would when a task fails, in tests.
@@ -94,6 +99,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.newCore == nil {
 		o.newCore = func(c CoreOptions) (processor, error) { return NewCore(c) }
+	}
+	if o.paces == nil {
+		o.paces = &paces{}
 	}
 	if o.batch == 0 {
 		o.batch = 1024

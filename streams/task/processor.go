@@ -16,8 +16,18 @@ type processor interface {
 	Paused(dst []Input) []Input
 	Snapshot() []byte
 	StreamTime() int64
+	Buffered() (records int, bytes int64)
 	Done() bool
 	Stats() []StepStats
 }
+
+// decider is a processor that can go on without idle inputs.
+type decider interface {
+	Idle(topic string, partition int32)
+	Undecided() bool
+	Decide() []Decision
+}
+
+var _ decider = (*Core)(nil)
 
 var _ processor = (*Core)(nil)

@@ -105,6 +105,11 @@ func internalTopics(o Options) []client.TopicSpec {
 			},
 		}
 	}
+	if DecidesIdle(o.Topology) {
+		name := IdleTopic(o.Topology.App)
+		specs[name] = client.TopicSpec{Name: name, Partitions: 1, Replication: o.Replication,
+			Configs: map[string]string{"cleanup.policy": "compact"}}
+	}
 	list := make([]client.TopicSpec, 0, len(specs))
 	for _, name := range slices.Sorted(maps.Keys(specs)) {
 		list = append(list, specs[name])

@@ -101,6 +101,12 @@ type SourceOptions struct {
 	Disorder time.Duration
 	// Bad is what happens when Timestamp fails or is negative.
 	Bad eventtime.BadTimestamp
+	// IdleAfter is how long a partition may have no records before the others stop waiting for it;
+	// 0 waits for ever. Records that come later count as not before what was processed meanwhile.
+	IdleAfter time.Duration
+	// MaxSkew bounds how far a partition is read ahead of the slowest one, in event time; 0 is by
+	// memory only.
+	MaxSkew time.Duration
 	// OnError overrides the policy of the topology.
 	OnError *operator.ErrorPolicy
 }
@@ -113,8 +119,12 @@ func (b *Builder) Source(id, topic string, o SourceOptions) {
 	if o.Disorder < 0 {
 		b.fault("source %q: disorder is %s, must not be negative", id, o.Disorder)
 	}
+	if o.IdleAfter < 0 || o.MaxSkew < 0 {
+		b.fault("source %q: idle after %s, skew %s: must not be negative", id, o.IdleAfter, o.MaxSkew)
+	}
 	b.add(&draft{id: id, kind: "source", onError: o.OnError, source: &Source{ID: id, Topic: topic,
-		Timestamp: o.Timestamp, Disorder: o.Disorder.Milliseconds(), Bad: o.Bad}})
+		Timestamp: o.Timestamp, Disorder: o.Disorder.Milliseconds(), Bad: o.Bad,
+		IdleAfter: o.IdleAfter, MaxSkew: o.MaxSkew.Milliseconds()}})
 }
 
 // TableOptions describe how a compacted topic becomes a table.

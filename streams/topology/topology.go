@@ -1,6 +1,8 @@
 package topology
 
 import (
+	"time"
+
 	"github.com/millstream-io/millstream/streams/eventtime"
 	"github.com/millstream-io/millstream/streams/operator"
 )
@@ -39,7 +41,11 @@ type Source struct {
 	Timestamp  eventtime.Extractor
 	Disorder   int64 // ms
 	Bad        eventtime.BadTimestamp
-	OnError    operator.ErrorPolicy
+	// IdleAfter without a record at the end of its log lets a partition hold up nobody; 0 is never.
+	IdleAfter time.Duration
+	// MaxSkew in ms is how far a partition may be ahead of the slowest one; 0 is any.
+	MaxSkew int64
+	OnError operator.ErrorPolicy
 	// Writers are the names of the tasks that write the topic, when it is a repartition topic of
 	// this topology; nil for any other.
 	Writers []string
