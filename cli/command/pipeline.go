@@ -26,7 +26,7 @@ func newPipelineCommand(a *app) *cobra.Command {
 			deploy.WantStopped),
 		newPipelineWantedCommand(a, "start", "Start a stopped or failed pipeline where it stood",
 			deploy.WantRunning),
-		newPipelineLogsCommand(a),
+		newPipelineLogsCommand(a), newPipelineGraphCommand(a), newPipelineExplainCommand(a),
 	)
 	return cmd
 }

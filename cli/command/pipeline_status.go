@@ -65,6 +65,10 @@ func (st *pipelineStatus) text(b *strings.Builder, p *output.Printer) error {
 	}
 	fmt.Fprintf(b, "\nrecords   %d in, %d out, %d late, %d dead-lettered, lag %d\n",
 		st.RecordsIn, st.RecordsOut, st.Late, st.DeadLettered, st.Lag)
+	if !st.Watermark.IsZero() {
+		fmt.Fprintf(b, "watermark %s\n", st.Watermark.Format(time.RFC3339Nano))
+	}
+	fmt.Fprintf(b, "kept      %.1f MiB of state\n", float64(st.StateBytes)/(1<<20))
 	if !st.At.IsZero() {
 		fmt.Fprintf(b, "reported  %s\n", st.At.Format(time.RFC3339))
 	}
@@ -91,7 +95,8 @@ func (st *pipelineStatus) tables(b *strings.Builder, p *output.Printer) error {
 	}
 	for _, s := range st.Steps {
 		steps = append(steps, []string{s.ID, fmt.Sprint(s.In), fmt.Sprint(s.Out),
-			fmt.Sprint(s.Late), fmt.Sprint(s.Failed)})
+			fmt.Sprint(s.Late), fmt.Sprint(s.Failed), fmt.Sprint(s.DeadLettered),
+			fmt.Sprintf("%.1fs", s.BusySeconds)})
 	}
 	for _, s := range st.Sinks {
 		sinks = append(sinks, []string{s.ID, s.Topic, s.Connector, fmt.Sprint(s.Records),
@@ -102,7 +107,7 @@ func (st *pipelineStatus) tables(b *strings.Builder, p *output.Printer) error {
 		rows   [][]string
 	}{
 		{[]string{"SOURCE", "TOPIC", "CONNECTOR", "RECORDS", "LAG", "STATE"}, sources},
-		{[]string{"STEP", "IN", "OUT", "LATE", "FAILED"}, steps},
+		{[]string{"STEP", "IN", "OUT", "LATE", "FAILED", "DEAD", "BUSY"}, steps},
 		{[]string{"SINK", "TOPIC", "CONNECTOR", "RECORDS", "LAG", "ERROR"}, sinks},
 	} {
 		if len(table.rows) == 0 {

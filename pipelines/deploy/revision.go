@@ -106,6 +106,10 @@ type Status struct {
 	DeadLettered int64 `json:"dead_lettered"`
 	Lag          int64 `json:"lag"`
 	Restarts     int64 `json:"restarts"`
+	// Watermark is the event time up to which the slowest task has processed; absent before any.
+	Watermark time.Time `json:"watermark,omitzero"`
+	// StateBytes is the size of the state of all tasks.
+	StateBytes int64 `json:"state_bytes"`
 	// Sources, Steps and Sinks in the order of the file.
 	Sources []SourceStatus `json:"sources,omitempty"`
 	Steps   []StepStatus   `json:"steps,omitempty"`
@@ -133,6 +137,11 @@ type StepStatus struct {
 	Out    int64  `json:"out"`
 	Late   int64  `json:"late"`
 	Failed int64  `json:"failed"`
+	// DeadLettered are records of the step that went to a dead-letter topic, late ones included.
+	DeadLettered int64 `json:"dead_lettered"`
+	// BusySeconds is the time spent in the step since Since, by all its tasks; an estimate from one
+	// batch in 64.
+	BusySeconds float64 `json:"busy_seconds"`
 }
 
 // SinkStatus is one output.

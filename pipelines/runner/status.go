@@ -1,7 +1,10 @@
 package runner
 
 import (
+	"time"
+
 	"github.com/millstream-io/millstream/pipelines/deploy"
+	"github.com/millstream-io/millstream/streams/operator"
 	"github.com/millstream-io/millstream/streams/task"
 )
 
@@ -29,6 +32,7 @@ func (in *instance) Status() deploy.Status {
 	in.sinkStatus(&st, tally, outputs)
 	st.DeadLettered = tally.dead
 	st.Late = tally.late
+	st.Watermark, st.StateBytes = watermark(now), stateBytes(now)
 	for _, g := range ingests {
 		g.mu.Lock()
 		st.DeadLettered += g.mu.dead
@@ -77,6 +81,8 @@ func newTally(w task.Status) *tally {
 			sum.Out += step.Out.Load()
 			sum.Late += step.Late.Load()
 			sum.Failed += step.Errors.Load()
+			sum.DeadLettered += step.DeadLetters.Load()
+			sum.BusySeconds += float64(step.Busy.Load()) / 1e9
 			t.steps[step.Step] = sum
 			t.dead += step.DeadLetters.Load()
 			t.late += step.Late.Load()
@@ -86,6 +92,27 @@ func newTally(w task.Status) *tally {
 		}
 	}
 	return t
+}
+
+// watermark is the time of the slowest task that has any.
+func watermark(w task.Status) time.Time {
+	least := operator.EndOfTime
+	for _, t := range w.Tasks {
+		if t.StreamTime != operator.NoTime {
+			least = min(least, t.StreamTime)
+		}
+	}
+	if least == operator.EndOfTime {
+		return time.Time{}
+	}
+	return time.UnixMilli(least).UTC()
+}
+
+func stateBytes(w task.Status) (n int64) {
+	for _, t := range w.Tasks {
+		n += t.StateBytes
+	}
+	return n
 }
 
 func (in *instance) sourceStatus(st *deploy.Status, t *tally, ingests []*ingest) {

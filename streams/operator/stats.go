@@ -18,6 +18,9 @@ type Stats struct {
 	// Duplicates counts records read twice and recognised by their lane's sequence.
 	Duplicates atomic.Int64
 
+	// Busy is the time spent in the step in ns, estimated from samples; it is not kept in commits.
+	Busy atomic.Int64
+
 	lastLate atomic.Pointer[LateReport]
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"time"
 )
@@ -145,6 +146,18 @@ func (db *DB) Meta() Meta { return db.meta }
 
 // PendingBytes is the size of the uncommitted rows (L0).
 func (db *DB) PendingBytes() int64 { return db.pendingBytes }
+
+// Size returns the bytes of the state: of the rows that are not in the file yet, and of the file.
+func (db *DB) Size() int64 {
+	size := db.pendingBytes + db.dirtyBytes
+	if db.file == nil {
+		return size
+	}
+	if info, err := os.Stat(db.file.path); err == nil { // it is only shown
+		size += info.Size()
+	}
+	return size
+}
 
 // DirtyBytes is the size of the committed rows that are not in the file (L1).
 func (db *DB) DirtyBytes() int64 { return db.dirtyBytes }

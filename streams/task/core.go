@@ -3,6 +3,7 @@ package task
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/millstream-io/millstream/core/record"
 	"github.com/millstream-io/millstream/streams/operator"
@@ -25,6 +26,8 @@ type CoreOptions struct {
 	Snapshot []byte
 	// Decisions about idle lanes of an earlier run over the same input, to be made again.
 	Decisions []Decision
+	// Clock measures how long steps take, for their counters alone; nil does not measure.
+	Clock func() time.Time
 	// MaxBuffered bounds the bytes of unprocessed records before Paused names partitions to
 	// pause; 0 is 64 MiB.
 	MaxBuffered int64
@@ -94,6 +97,8 @@ type Core struct {
 	lastTime int64
 	// events is the number of stream records processed since the beginning, bad ones included.
 	events int64
+	// runs counts Runs that did something: one in busySample is measured.
+	runs uint64
 	// steps are the moves of S in the current run.
 	steps []operator.TimeStep
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/millstream-io/millstream/streams/operator"
 	"github.com/millstream-io/millstream/streams/topology"
@@ -159,25 +160,45 @@ func (c *Core) runSteps() error {
 		src.ctx.Stats().Out.Add(int64(len(src.batch.Records)))
 		src.taken = 0
 	}
+	measure := c.opts.Clock != nil && c.runs%busySample == 0
+	c.runs++
+	var at time.Time
+	if measure {
+		at = c.opts.Clock()
+	}
 	for _, n := range c.nodes {
-		in, own := n.input()
-		in.StreamTime, in.Steps = s, c.steps
-		stats := n.ctx.Stats()
-		stats.In.Add(int64(len(in.Records)))
-		if n.spec.Sink != nil {
-			written, err := c.out.write(n, in)
-			stats.Out.Add(int64(written))
-			if err != nil {
-				return err
-			}
-			continue
+		if err := c.runNode(n, s); err != nil {
+			return err
 		}
-		if err := n.run(in, own); err != nil {
-			return fmt.Errorf("run step %s of task %s: %w", n.spec.ID, c.writer, err)
+		if measure {
+			now := c.opts.Clock()
+			n.ctx.Stats().Busy.Add(busySample * int64(now.Sub(at)))
+			at = now
 		}
-		for _, out := range n.outs {
-			stats.Out.Add(int64(len(out.Records)))
-		}
+	}
+	return nil
+}
+
+// busySample: one run in so many is measured. A reading of the clock per step and run would cost as
+// much as a cheap step does for a small batch.
+const busySample = 64
+
+// runNode runs one step or sink; s is the time of the task.
+func (c *Core) runNode(n *nodeState, s int64) error {
+	in, own := n.input()
+	in.StreamTime, in.Steps = s, c.steps
+	stats := n.ctx.Stats()
+	stats.In.Add(int64(len(in.Records)))
+	if n.spec.Sink != nil {
+		written, err := c.out.write(n, in)
+		stats.Out.Add(int64(written))
+		return err
+	}
+	if err := n.run(in, own); err != nil {
+		return fmt.Errorf("run step %s of task %s: %w", n.spec.ID, c.writer, err)
+	}
+	for _, out := range n.outs {
+		stats.Out.Add(int64(len(out.Records)))
 	}
 	return nil
 }

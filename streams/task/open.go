@@ -204,6 +204,7 @@ func (t *loop) openCore(s start) error {
 		Partitions: func(topic string) int32 { return s.topics[topic].Partitions },
 		Snapshot:   t.last.Snapshot,
 		Decisions:  t.opts.Decisions,
+		Clock:      time.Now,
 	})
 	if err != nil {
 		return fmt.Errorf("task %s: %w", t.name, err)

@@ -51,6 +51,8 @@ type TaskStatus struct {
 	ChangelogRows int64
 	// StreamTime of the task at its last commit, ms; operator.NoTime before anything was seen.
 	StreamTime int64
+	// StateBytes are rows in memory that are not in the state file yet, and the file.
+	StateBytes int64
 	// LastCommit is zero before the first.
 	LastCommit time.Time
 	// LastError is the last trouble, also one that did not stop the task.
@@ -82,6 +84,7 @@ type taskStatus struct {
 		restored   int64
 		toRestore  int64
 		streamTime int64
+		stateBytes int64
 		lastCommit time.Time
 		lastError  string
 		perSecond  float64
@@ -133,11 +136,11 @@ func (t *loop) report(inputs []Input) {
 		st.Lag = max(0, st.End-st.Position)
 		list = append(list, st)
 	}
-	now := t.core.StreamTime()
+	now, size := t.core.StreamTime(), t.db.Size()
 	t.status.mu.Lock()
 	defer t.status.mu.Unlock()
 	t.status.mu.inputs, t.status.mu.streamTime = list, now
-	t.status.mu.steps = t.core.Stats
+	t.status.mu.steps, t.status.mu.stateBytes = t.core.Stats, size
 }
 
 // position is the first offset of an input that is not processed: what the core says, but not
@@ -159,7 +162,7 @@ func (s *seat) snapshot() TaskStatus {
 		Inputs: s.status.mu.inputs, PerSecond: s.status.mu.perSecond,
 		Restored: s.status.mu.restored, ToRestore: s.status.mu.toRestore,
 		StreamTime: s.status.mu.streamTime, LastCommit: s.status.mu.lastCommit,
-		LastError: s.status.mu.lastError,
+		LastError: s.status.mu.lastError, StateBytes: s.status.mu.stateBytes,
 	}
 	steps := s.status.mu.steps
 	s.status.mu.Unlock()
