@@ -36,6 +36,7 @@ var errorCodes = []errorCode{
 	{"BAD_NAME", 2, "The name of the folder cannot be the name of a pipeline or plugin."},
 	{"BAD_RANGE", 2, "--from or --to is not a position; consume --help lists the forms."},
 	{"BAD_RECORD", 2, "A line of the input is not a record; those before it are written."},
+	{"BAD_ROLES", 2, "The roles of --roles are none that a server can have here."},
 	{"BAD_SETTINGS", 2, "A settings file or a MILLSTREAM_ variable has a key or value that is wrong."},
 	{"BAD_VAR", 2, "A variable given with --var is not name=value."},
 	{"BROKER_UNREACHABLE", 3, "Nothing that speaks the Kafka protocol answers at the address."},

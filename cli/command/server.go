@@ -28,6 +28,7 @@ func newServerCommand(a *app) *cobra.Command {
 	flags.String("data-dir", defaultDataDir, "folder of the log, state and built plugins")
 	flags.String("listen", defaultListen, "host:port for Kafka clients")
 	flags.String("http", defaultHTTP, "host:port of /healthz, /readyz, /metrics, /debug/pprof")
+	flags.String("roles", "", "worker: only run pipelines, of the cluster at --bootstrap, with others")
 	flags.String("config", "", "YAML file with these settings, and broker configs under broker:")
 	flags.Bool("insecure", false, "allow addresses that other machines reach, without authentication")
 	flags.String("ready-file", "", "file that receives addresses and pid as JSON when serving")
@@ -52,6 +53,14 @@ func (a *app) serve(ctx context.Context, serving *bool) error {
 		return err
 	}
 	limitMemory()
+	alone, err := a.workerOnly()
+	if err != nil {
+		return err
+	}
+	if alone {
+		*serving = true
+		return a.serveWorker(ctx, logger)
+	}
 	n, err := startNode(ctx, nodeOptions{
 		dataDir: a.settings.GetString("data-dir"), listen: a.settings.GetString("listen"),
 		http: a.settings.GetString("http"), readyFile: a.settings.GetString("ready-file"),

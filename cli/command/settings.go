@@ -33,7 +33,7 @@ const (
 var settingKinds = map[string]settingKind{
 	"output": settingText, "no-headers": settingBool, "quiet": settingBool,
 	"bootstrap": settingList, "data-dir": settingText, "listen": settingText,
-	"http": settingText, "ready-file": settingText, "log-level": settingText,
+	"roles": settingList, "http": settingText, "ready-file": settingText, "log-level": settingText,
 }
 
 // brokerKey holds broker configs by Kafka's names, as a mapping under it or as broker.NAME.

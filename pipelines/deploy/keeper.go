@@ -199,7 +199,7 @@ func (k *keeper) report(ctx context.Context) {
 		return
 	}
 	st := k.running.status()
-	if st.State == k.last.State && time.Since(k.lastAt) < statusEvery {
+	if st.Follower || st.State == k.last.State && time.Since(k.lastAt) < statusEvery {
 		return
 	}
 	st.At, st.Error = k.last.At, k.last.Error // why a newer revision was refused stays

@@ -115,6 +115,8 @@ type Status struct {
 	Steps   []StepStatus   `json:"steps,omitempty"`
 	Sinks   []SinkStatus   `json:"sinks,omitempty"`
 	Replay  *Replay        `json:"replay,omitempty"`
+	// Follower tells that another worker of the pipeline speaks for it; it is not written.
+	Follower bool `json:"-"`
 }
 
 // SourceStatus is one input: a topic, and the connector that fills it if there is one.

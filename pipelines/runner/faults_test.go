@@ -87,7 +87,7 @@ func TestWriteErrors(t *testing.T) {
 	r := newRigOn(t, coretest.Options{FS: fault})
 	text, want := countedInput(5, 700)
 	r.file("in.jsonl", text)
-	mend := fault.Inject(vfs.Rule{Op: vfs.OpWrite, Path: "/p-in-", Nth: 4, Err: syscall.EIO})
+	mend := fault.Inject(vfs.Rule{Op: vfs.OpWrite, Path: "/p-in-0/", Nth: 4, Err: syscall.EIO})
 	s := r.start(counted)
 	select {
 	case <-r.cluster.Broker().Failed(): // it does not trust that disk any more

@@ -30,6 +30,7 @@ type instance struct {
 	mu struct {
 		sync.Mutex
 		worker  *task.Worker
+		leads   bool // connectors run here
 		ingests []*ingest
 		outputs []*output
 		procs   *processes
@@ -76,6 +77,34 @@ func (in *instance) run(ctx context.Context) error {
 	return in.runAll(ctx, cluster)
 }
 
+// shared tells that other workers run tasks of the pipeline too.
+func (in *instance) shared() bool { return in.runner.opts.Instance != "" }
+
+// lead runs the connectors until ctx ends: of several workers, one does.
+func (in *instance) lead(ctx context.Context, cluster client.Cluster) error {
+	in.mu.Lock()
+	ingests, outputs := in.mu.ingests, in.mu.outputs
+	in.mu.leads = true
+	in.mu.Unlock()
+	defer func() {
+		in.mu.Lock()
+		in.mu.leads = false
+		in.mu.Unlock()
+	}()
+	group, groupCtx := errgroup.WithContext(ctx)
+	for _, g := range ingests {
+		group.Go(func() error { return g.run(groupCtx) })
+	}
+	for _, o := range outputs {
+		group.Go(func() error { return o.run(groupCtx) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	<-ctx.Done() // still the one that speaks for the pipeline
+	return nil
+}
+
 func (in *instance) replay() bool { return in.p.revision.Replay != nil }
 
 // topics makes what is missing.
@@ -106,6 +135,11 @@ func (in *instance) assemble(
 	}
 	opts := task.Options{Topology: topology, Cluster: cluster, StateDir: in.runner.stateDir(),
 		Group: in.app, CommitInterval: in.p.plan.Resources.CommitInterval, Logger: in.log}
+	if in.shared() {
+		opts.Share = &task.Share{Instance: in.runner.opts.Instance + "/" + in.app,
+			Standby: in.runner.opts.Standby,
+			Alone:   func(ctx context.Context) error { return in.lead(ctx, cluster) }}
+	}
 	if err := in.bounds(ctx, cluster, made, &opts); err != nil {
 		return err
 	}
@@ -238,6 +272,9 @@ func (in *instance) runAll(ctx context.Context, cluster client.Cluster) error {
 	worker, ingests, outputs := in.mu.worker, in.mu.ingests, in.mu.outputs
 	in.mu.Unlock()
 	group, groupCtx := errgroup.WithContext(ctx)
+	if in.shared() {
+		ingests, outputs = nil, nil // lead runs them
+	}
 	for _, g := range ingests {
 		group.Go(func() error { return g.run(groupCtx) })
 	}

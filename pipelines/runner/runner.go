@@ -30,6 +30,11 @@ type Options struct {
 	Connectors []sdk.Plugin
 	// ConnectorCommand says how to start a connector's process; nil runs connectors in this one.
 	ConnectorCommand func(name string) (host.Command, error)
+	// Instance, if set, makes this one of several workers that share the tasks of each pipeline; it is
+	// who this worker is, also after a restart. Standby is how many of them keep a copy of the state
+	// of a task that another one runs.
+	Instance string
+	Standby  int
 	// HangTimeout is how long a plugin may take for a batch before it counts as hung, 0 is the host's
 	// default.
 	HangTimeout time.Duration

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"slices"
 	"time"
 
 	"github.com/millstream-io/millstream/pipelines/deploy"
@@ -12,8 +13,10 @@ import (
 func (in *instance) Status() deploy.Status {
 	in.mu.Lock()
 	worker, ingests, outputs, procs := in.mu.worker, in.mu.ingests, in.mu.outputs, in.mu.procs
+	follower := in.shared() && !in.mu.leads
 	in.mu.Unlock()
-	st := deploy.Status{Guarantees: map[string]string{}, State: deploy.Running, Since: in.since}
+	st := deploy.Status{Guarantees: map[string]string{}, State: deploy.Running, Since: in.since,
+		Follower: follower}
 	for _, s := range in.p.plan.Sinks {
 		st.Guarantees[s.ID] = s.Guarantee
 	}
@@ -23,6 +26,14 @@ func (in *instance) Status() deploy.Status {
 	}
 	st.Restarts = procs.restarts()
 	now := worker.Status()
+	if in.shared() {
+		now.Tasks = slices.DeleteFunc(now.Tasks, func(t task.TaskStatus) bool {
+			return t.Phase == task.Waiting || t.Phase == task.Standby
+		})
+	}
+	if follower {
+		ingests, outputs = nil, nil
+	}
 	if !opened(now, ingests, outputs) {
 		st.State = deploy.Starting
 	}

@@ -27,6 +27,10 @@ type kafkaTransactor struct {
 	kafkaProducer
 	id    string
 	begun bool
+	admin kafkaAdmin
+	// ids are the topic ids of topics whose offsets were committed: from version 6 on the request
+	// has those in the place of names.
+	ids map[string][16]byte
 	// waiting is what each partition has on its way, guarded by kafkaProducer.mu.
 	waiting map[TopicPartition]int64
 }
@@ -50,7 +54,8 @@ func (k *Kafka) Transactor(ctx context.Context, id string) (Transactor, error) {
 		client.Close()
 		return nil, fmt.Errorf("take over transactional id %s: %w", id, lost(err))
 	}
-	t := &kafkaTransactor{id: id, waiting: map[TopicPartition]int64{}}
+	t := &kafkaTransactor{id: id, admin: k.admin, ids: map[string][16]byte{},
+		waiting: map[TopicPartition]int64{}}
 	t.client, t.limit, t.stall, t.log = client, k.opts.BufferBytes, k.opts.StallAfter, k.opts.Logger
 	t.mu.acked = map[TopicPartition]int64{}
 	t.onMove = func(tp TopicPartition, bytes int64) { t.waiting[tp] += bytes }
@@ -170,6 +175,9 @@ func (t *kafkaTransactor) offsets(ctx context.Context, group string,
 			i = len(commit.Topics)
 			at[tp.Topic] = i
 			topic := kmsg.NewTxnOffsetCommitRequestTopic()
+			if topic.TopicID, err = t.topicID(ctx, tp.Topic); err != nil {
+				return err
+			}
 			topic.Topic = tp.Topic
 			commit.Topics = append(commit.Topics, topic)
 		}
@@ -177,7 +185,7 @@ func (t *kafkaTransactor) offsets(ctx context.Context, group string,
 		p.Partition, p.Offset = tp.Partition, offset
 		commit.Topics[i].Partitions = append(commit.Topics[i].Partitions, p)
 	}
-	return settled(ctx, func() error {
+	err = settled(ctx, func() error {
 		resp, err := commit.RequestWith(ctx, t.client)
 		if err != nil {
 			return err
@@ -191,6 +199,27 @@ func (t *kafkaTransactor) offsets(ctx context.Context, group string,
 		}
 		return nil
 	})
+	if err != nil {
+		clear(t.ids)
+	}
+	return err
+}
+
+// topicID returns the id of a topic.
+func (t *kafkaTransactor) topicID(ctx context.Context, topic string) ([16]byte, error) {
+	if id, ok := t.ids[topic]; ok {
+		return id, nil
+	}
+	details, err := t.admin.client.ListTopicsWithInternal(ctx, topic)
+	if err != nil {
+		return [16]byte{}, err
+	}
+	d, ok := details[topic]
+	if !ok || d.Err != nil {
+		return [16]byte{}, fmt.Errorf("find topic %s: %w", topic, errors.Join(d.Err, ErrUnknownTopic))
+	}
+	t.ids[topic] = d.ID
+	return d.ID, nil
 }
 
 // Abort implements Transactor.
@@ -208,12 +237,17 @@ func (t *kafkaTransactor) Abort(ctx context.Context) {
 	t.begun = false
 }
 
+// gone tells that a topic was deleted: waiting does not help.
+func gone(err error) bool {
+	return errors.Is(err, kerr.UnknownTopicID) || errors.Is(err, kerr.UnknownTopicOrPartition)
+}
+
 // settled calls fn again while the answer says that it will do shortly: a coordinator that moves or
 // loads, the markers of the last transaction on their way.
 func settled(ctx context.Context, fn func() error) error {
 	for try := 0; ; try++ {
 		err := fn()
-		if err == nil || !notYet(err) {
+		if err == nil || !notYet(err) || gone(err) {
 			return err
 		}
 		pause := time.NewTimer(backoff(try))

@@ -1,0 +1,83 @@
+package command
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/millstream-io/millstream/cli/output"
+	"github.com/millstream-io/millstream/connectors"
+	"github.com/millstream-io/millstream/pipelines/deploy"
+	"github.com/millstream-io/millstream/pipelines/runner"
+	"github.com/millstream-io/millstream/streams/client"
+)
+
+// workerOnly tells whether the node runs pipelines of a cluster elsewhere and has no log itself.
+func (a *app) workerOnly() (bool, error) {
+	switch roles := a.settings.GetString("roles"); roles {
+	case "", "broker,controller,worker":
+		return false, nil
+	case "worker":
+		return true, nil
+	default:
+		return false, output.Usage("BAD_ROLES", "--roles "+roles+" is not supported").
+			WithDo("leave it out for a whole node, or say --roles worker")
+	}
+}
+
+// serveWorker shares the pipelines of the cluster at --bootstrap with its other workers until ctx
+// ends.
+func (a *app) serveWorker(ctx context.Context, logger *slog.Logger) error {
+	dir := a.settings.GetString("data-dir")
+	instance, err := instanceOf(dir)
+	if err != nil {
+		return cannotWrite(dir, err)
+	}
+	seeds := strings.Split(a.settings.GetString("bootstrap"), ",")
+	store, err := deploy.OpenStore(ctx, func(opts ...kgo.Opt) (*kgo.Client, error) {
+		return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(seeds...),
+			kgo.ClientID("millstream-worker")}, opts...)...)
+	})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	launcher := runner.New(runner.Options{
+		Cluster: func() (client.Cluster, error) {
+			return client.NewKafka(client.Options{Seeds: seeds, ClientID: "millstream-worker",
+				Logger: logger})
+		},
+		StateDir: filepath.Join(dir, "state"), CacheDir: filepath.Join(dir, "plugins"),
+		Connectors: connectors.Builtin(), ConnectorCommand: connectorCommand,
+		Output: a.streams.Out, Logger: logger, Instance: instance,
+	})
+	reconciler := deploy.NewReconciler(deploy.ReconcilerOptions{Store: store, Launcher: launcher,
+		Logger: logger})
+	a.printer.Note("worker   %s\ncluster  %s\ndata     %s", instance, strings.Join(seeds, ","), dir)
+	return explainWorker(reconciler.Run(ctx))
+}
+
+// instanceOf returns who the worker of a folder is: the same for ever, so that a restart moves
+// nothing.
+func instanceOf(dir string) (string, error) {
+	path := filepath.Join(dir, "worker-id")
+	text, err := os.ReadFile(path)
+	if err == nil && len(text) > 0 {
+		return strings.TrimSpace(string(text)), nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	id := "worker-" + strings.ToLower(rand.Text()[:10])
+	return id, os.WriteFile(path, []byte(id+"\n"), 0o644)
+}
