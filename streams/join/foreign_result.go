@@ -106,8 +106,8 @@ func (f *foreignResult) answer(ctx *operator.Context, rec *operator.Record, s *f
 func (f *foreignResult) settle(ctx *operator.Context, cause *operator.Record, s *foreignState,
 	row []byte, out *operator.Batch) error {
 	is := s.row != nil && (f.o.Kind == Left || row != nil)
-	same := is == s.emitted && (!is || bytes.Equal(s.row, s.left) &&
-		bytes.Equal(row, s.right) && (row == nil) == (s.right == nil))
+	same := is == s.emitted && (!is || bytes.Equal(content(s.row), content(s.left)) &&
+		bytes.Equal(content(row), content(s.right)) && (row == nil) == (s.right == nil))
 	if same {
 		return f.put(cause.Key, s)
 	}

@@ -127,3 +127,12 @@ func later(ms, d int64) int64 {
 	}
 	return ms + d
 }
+
+// content is a row without its timestamp: rows with the same one make the same result.
+func content(row []byte) []byte {
+	if len(row) == 0 {
+		return nil
+	}
+	_, n := binary.Varint(row[1:])
+	return row[1+max(0, n):]
+}
