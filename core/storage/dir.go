@@ -147,6 +147,7 @@ type Dir struct {
 		logs, spare []*Log // logs that asked for a sync; spare is reused
 	}
 	flushWake chan struct{} // capacity 1
+	journal   *groupJournal
 }
 
 // removal is a path to unlink.
@@ -214,7 +215,7 @@ func (d *Dir) saveRecoveryPoints() error {
 		if !l.known.Load() {
 			in = append(in, l)
 		}
-		return l.SyncedOffset(), true
+		return l.filed.Load(), true
 	})
 	for _, l := range in {
 		l.known.Store(err == nil)
@@ -301,6 +302,10 @@ func (d *Dir) Close() error {
 	}
 	err = errors.Join(err, d.saveCheckpoints())
 	if err == nil {
+		err = d.journal.remove() // if the marker is durable and this is not, the start does it
+	}
+	d.journal.abandon()
+	if err == nil {
 		err = d.writeCleanMarker()
 	}
 	return errors.Join(err, d.lock.Close())
@@ -351,7 +356,7 @@ func (l *Log) close() error {
 
 // closeCleanLocked writes what a start without recovery needs: complete indexes and the producers.
 func (l *Log) closeCleanLocked() error {
-	if l.end.Load() != l.synced.Load() {
+	if l.end.Load() != l.filed.Load() {
 		return fmt.Errorf("appended to while closing")
 	}
 	s := l.active()

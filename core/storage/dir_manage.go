@@ -171,6 +171,14 @@ func (d *Dir) asideName(tp TopicPartition, suffix string) string {
 // setAside closes logs, renames their directories and forgets them; moved are those for which that
 // worked. One sync and one checkpoint do for all.
 func (d *Dir) setAside(suffix string, logs ...*Log) (moved []*Log, err error) {
+	for _, l := range logs {
+		l.unjournaled.Add(1)
+		defer l.unjournaled.Add(-1)
+	}
+	// The partition may come back, and must not get these records then.
+	if err := d.voidJournal(); err != nil {
+		return nil, err
+	}
 	var errs []error
 	for _, l := range logs {
 		if err := l.moveAway(d.asideName(l.tp, suffix)); err != nil {

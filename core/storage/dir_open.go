@@ -46,6 +46,8 @@ func newDir(opts DirOptions) *Dir {
 		checkpointToken: make(chan struct{}, 1),
 		flushWake:       make(chan struct{}, 1),
 	}
+	d.journal = &groupJournal{dir: d, size: journalBytes, token: make(chan struct{}, 1),
+		logs: map[*Log]struct{}{}}
 	d.Configure(opts.Settings)
 	d.mu.logs = make(map[TopicPartition]*Log)
 	d.mu.busy = make(map[TopicPartition]chan struct{})
@@ -69,6 +71,9 @@ func (d *Dir) open(ctx context.Context) error {
 		return err
 	}
 	if err := d.takeCleanMarker(); err != nil {
+		return err
+	}
+	if err := d.replayJournal(false); err != nil {
 		return err
 	}
 	if !d.wasClean { // who made the directory may have ended before its name was durable
@@ -153,6 +158,11 @@ func (d *Dir) takeCleanMarker() error {
 	}
 	_, err = parseCleanShutdown(data)
 	d.wasClean = err == nil
+	if d.wasClean {
+		if err := d.replayJournal(true); err != nil {
+			return err
+		}
+	}
 	if err := d.opts.FS.Remove(name); err != nil {
 		return err
 	}

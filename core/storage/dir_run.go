@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,6 +61,10 @@ func (d *Dir) runFlusher(ctx context.Context) {
 			return
 		case <-d.flushWake:
 		}
+		// Who was answered by the last round may have sent more, and who is about to append belongs into
+		// this one: both run first.
+		runtime.Gosched()
+		runtime.Gosched()
 		logs := d.takeDirty()
 		d.flush(ctx, logs)
 		clear(logs)
@@ -78,14 +83,20 @@ func (d *Dir) takeDirty() []*Log {
 }
 
 func (d *Dir) flush(ctx context.Context, logs []*Log) {
+	rest := d.journal.commit(logs)
+	inWorkers(rest, func(l *Log) { d.flushLog(ctx, l) })
+}
+
+// inWorkers calls fn for each log, for a few at once, and returns when all calls have.
+func inWorkers(logs []*Log, fn func(*Log)) {
 	if len(logs) == 1 {
-		d.flushLog(ctx, logs[0])
+		fn(logs[0])
 		return
 	}
 	var next atomic.Int64
 	work := func() {
 		for i := next.Add(1) - 1; i < int64(len(logs)); i = next.Add(1) - 1 {
-			d.flushLog(ctx, logs[i])
+			fn(logs[i])
 		}
 	}
 	var wg sync.WaitGroup
@@ -98,7 +109,14 @@ func (d *Dir) flush(ctx context.Context, logs []*Log) {
 // flushLog syncs one log. A failure has failed the directory already.
 func (d *Dir) flushLog(ctx context.Context, l *Log) {
 	l.queued.Store(false) // from here on, an append queues the log again
-	if err := l.syncTo(ctx, l.end.Load()); err != nil && l.Err() == nil && ctx.Err() == nil {
+	if err := l.syncTo(ctx, l.end.Load()); ctx.Err() == nil {
+		d.notSynced(l, err)
+	}
+}
+
+// notSynced tells about a log that was refused its sync.
+func (d *Dir) notSynced(l *Log, err error) {
+	if err != nil && l.Err() == nil {
 		d.logger.Warn("log not synced", "partition", l.tp, "error", err)
 	}
 }
@@ -159,8 +177,8 @@ func (d *Dir) ApplyRetention() {
 // checkpointNow syncs what FlushOS left to the kernel and writes down that it is synced.
 func (d *Dir) checkpointNow(ctx context.Context) {
 	for _, l := range d.Logs() {
-		if l.Err() == nil && l.SyncedOffset() < l.EndOffset() {
-			d.flushLog(ctx, l)
+		if l.Err() == nil && l.filed.Load() < l.EndOffset() && ctx.Err() == nil {
+			d.notSynced(l, l.fileSync())
 		}
 	}
 	if d.failure() != nil {

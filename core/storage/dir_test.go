@@ -167,15 +167,19 @@ func TestGroupCommitPublishesAndNotifies(t *testing.T) {
 		go func() { done <- d.Run(ctx) }()
 		require.Equal(t, [2]int64{1, 1}, <-moves)
 
+		mustAppend(t, l, batchOf(t, 1, 10, t0))
+		require.Equal(t, [2]int64{2, 1}, <-moves)
+		require.Equal(t, [2]int64{2, 2}, <-moves)
+
 		// While one sync runs, the appends that come share the next one.
-		fault.Inject(vfs.Rule{Op: vfs.OpSync, Path: ".log", Delay: time.Second})
+		fault.Inject(vfs.Rule{Op: vfs.OpSync, Delay: time.Second})
 		before := fault.Count(vfs.OpSync)
 		for range 50 {
 			mustAppend(t, l, batchOf(t, 1, 10, t0))
 		}
 		require.NoError(t, l.Sync(ctx))
 		synctest.Wait()
-		require.Equal(t, int64(51), l.SyncedOffset())
+		require.Equal(t, int64(52), l.SyncedOffset())
 		require.LessOrEqual(t, fault.Count(vfs.OpSync)-before, 2)
 		cancel()
 		stop()
@@ -226,7 +230,8 @@ func TestFailedSyncFailsTheDirectoryForGood(t *testing.T) {
 				l := mustCreate(t, d, c)
 				mustAppend(t, l, batchOf(t, 1, 10, t0))
 				require.NoError(t, l.Sync(t.Context()))
-				fault.Inject(vfs.Rule{Op: vfs.OpSync, Path: ".log", Times: 1, Err: syscall.EIO})
+				file := map[FlushPolicy]string{FlushAlways: ".log", FlushGroup: fileJournal}[policy]
+				fault.Inject(vfs.Rule{Op: vfs.OpSync, Path: file, Times: 1, Err: syscall.EIO})
 				done := make(chan error, 1)
 				go func() { done <- d.Run(t.Context()) }()
 				told := make(chan struct{}, 10)

@@ -15,7 +15,10 @@
 //
 // # Invariants
 //
-//	logStart <= lastStable <= highWatermark <= logEnd, synced <= logEnd
+//	logStart <= lastStable <= highWatermark <= logEnd, filed <= synced <= logEnd
+//
+// What lies between filed and synced is durable in the journal, and a start writes it into the
+// logs' files before it opens them.
 //
 // A transaction counts as open until its marker is below the high watermark. What makes an offset
 // unstable is published before the end of the log moves, and aborted transactions are in their
@@ -35,15 +38,15 @@
 //
 // Dir.Run starts three, the flusher (group commit), housekeeping (retention, checkpoints,
 // unlinking) and the scrub (scrub.go), and joins them when its context ends or the directory fails.
-// A flush of several logs fans out to at most flushWorkers, joined before the next round. OpenDir
-// opens logs in parallel and joins. Log has none.
+// Logs that the journal does not take are synced by at most flushWorkers, joined before the next
+// round. OpenDir opens logs in parallel and joins. Log has none.
 //
 // # Locks
 //
-// Order: Dir.claim, Log.segmentsToken, Log.syncToken, Log.mu, segment.mu, Dir.mu,
-// Dir.checkpointToken. The tokens are channels, because they are held over I/O. Log.mu is the
-// append lock: offsets, producers, the write into the page cache. Readers take only segment.mu, for
-// a lookup in memory. Subscribers are called with no lock held.
+// Order: Dir.claim, Log.segmentsToken, groupJournal.token, Log.syncToken, Log.mu, segment.mu,
+// Dir.mu, Dir.checkpointToken. The tokens are channels, because they are held over I/O. Log.mu is
+// the append lock: offsets, producers, the write into the page cache. Readers take only segment.mu,
+// for a lookup in memory. Subscribers are called with no lock held.
 //
 // # Files
 //
@@ -52,10 +55,12 @@
 //	.lock                             held by the owning process, has its pid
 //	meta.properties                   cluster, node and directory id
 //	.kafka_cleanshutdown              all logs were closed in order; absent while running
-//	recovery-point-offset-checkpoint  synced offset of each log, bounds recovery
+//	recovery-point-offset-checkpoint  below it each log's own files are synced, bounds recovery
 //	log-start-offset-checkpoint       start offset of each log
 //	replication-offset-checkpoint     high watermark of each log
 //	cleaner-offset-checkpoint         up to where each log was compacted
+//	group-commit-journal              small appends that were synced together (journal.go); absent
+//	                                  after a clean shutdown
 //	<topic>-<partition>/              a log
 //	<topic>-<p>.<uuid>-delete/        a deleted log, unlinked later
 //	<topic>-<p>.<uuid>-stray/         a log nobody knows, kept for the operator

@@ -41,6 +41,7 @@ const (
 	fileStartOffsets   = "log-start-offset-checkpoint"
 	fileHighWatermarks = "replication-offset-checkpoint"
 	fileCleanedOffsets = "cleaner-offset-checkpoint"
+	fileJournal        = "group-commit-journal"
 )
 
 // segmentFile returns the path of a file of the segment that starts at base.

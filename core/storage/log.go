@@ -32,6 +32,7 @@ type Log struct {
 	start         atomic.Int64 // first offset that can be read
 	end           atomic.Int64 // offset of the next record
 	synced        atomic.Int64 // everything before it is on the disk for sure
+	filed         atomic.Int64 // everything before it is so in the log's own files; <= synced
 	highWatermark atomic.Int64 // set by the replica; bounds retention; stored in the checkpoint
 	// firstUnstable is the first offset of a transaction that is open, or decided by a marker that
 	// is not below the high watermark; noUnstable if none. It is published before end, and changed
@@ -57,11 +58,18 @@ type Log struct {
 	// syncToken is held (by a value in it) while the log is synced, truncated or closed. It comes
 	// before mu in the lock order. A channel, because it is held over I/O.
 	syncToken chan struct{}
-	dirDirty  atomic.Bool  // names in the directory changed since its last sync
-	unsynced  atomic.Int64 // bytes appended since the last sync was asked for
-	queued    atomic.Bool  // the log waits in the Dir's flusher
-	timed     atomic.Bool  // a timer of flush.ms runs
-	retrying  atomic.Bool  // a timer of syncRetry runs
+	// covered is up to where the active segment's .log is durable, in the file or by the journal's
+	// pieces. Its segment is nil or an older one while that is not known. The sync token guards it.
+	covered struct {
+		segment *segment
+		pos     int64
+	}
+	unjournaled atomic.Int32 // who keeps the log out of the journal for now
+	dirDirty    atomic.Bool  // names in the directory changed since its last sync
+	unsynced    atomic.Int64 // bytes appended since the last sync was asked for
+	queued      atomic.Bool  // the log waits in the Dir's flusher
+	timed       atomic.Bool  // a timer of flush.ms runs
+	retrying    atomic.Bool  // a timer of syncRetry runs
 
 	known atomic.Bool // the recovery point checkpoint has a line of this log
 
@@ -106,6 +114,9 @@ type logOwner interface {
 	saveStartOffsets() error
 	// saveCleanedOffsets writes the cleaner checkpoint now.
 	saveCleanedOffsets() error
+	// voidJournal makes sure that a start writes nothing again that is in segments' files now. The
+	// caller holds no sync token, and has counted up unjournaled where a segment is active.
+	voidJournal() error
 }
 
 type listener struct{ fn func() }

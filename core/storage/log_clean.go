@@ -360,6 +360,9 @@ func (c *Cleaning) replace(old []*segment, fill func(w *CleanWriter) error) erro
 		}
 	}
 	if err == nil {
+		err = l.owner.voidJournal() // a start must not write old bytes into the new file
+	}
+	if err == nil {
 		err = c.swapIn(old, s)
 	}
 	if err != nil && !errors.Is(err, ErrDirFailed) {

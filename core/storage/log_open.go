@@ -37,7 +37,7 @@ type openParams struct {
 // synced. An error leaves the log offline, see Log.Err, and its files as they were.
 func (l *Log) open(p openParams) error {
 	// The checkpoints of a log that cannot be opened must stay as they are.
-	l.synced.Store(p.recoveryPoint)
+	l.setSynced(p.recoveryPoint)
 	l.start.Store(p.startOffset)
 	l.highWatermark.Store(p.highWatermark)
 	l.cleaned.Store(p.cleanedOffset)
@@ -88,7 +88,7 @@ func (l *Log) finishOpen(p openParams, scanned epochList) error {
 	l.highWatermark.Store(min(max(p.highWatermark, l.start.Load()), l.end.Load()))
 	l.mu.txns.settle(l.highWatermark.Load())
 	l.publishUnstableLocked()
-	l.synced.Store(min(p.recoveryPoint, l.end.Load()))
+	l.setSynced(min(p.recoveryPoint, l.end.Load()))
 	if err := l.syncOpened(p); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (l *Log) finishOpen(p openParams, scanned epochList) error {
 // syncOpened makes what recovery found durable. On a full disk an index may have to wait for that.
 func (l *Log) syncOpened(p openParams) error {
 	if p.clean {
-		l.synced.Store(l.end.Load())
+		l.setSynced(l.end.Load())
 		return nil
 	}
 	l.dirDirty.Store(true)
@@ -116,7 +116,7 @@ func (l *Log) syncOpened(p openParams) error {
 		return nil
 	}
 	if err == nil {
-		l.synced.Store(l.end.Load())
+		l.setSynced(l.end.Load())
 	}
 	return err
 }
@@ -135,7 +135,7 @@ func (l *Log) syncedAfterOpen(whole bool) error {
 		s.durable = true
 	}
 	l.dirDirty.Store(false)
-	l.synced.Store(l.end.Load())
+	l.setSynced(l.end.Load())
 	return nil
 }
 

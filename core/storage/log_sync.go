@@ -72,6 +72,8 @@ func (l *Log) syncWithToken() (moved bool, err error) {
 	l.mu.Lock()
 	end := l.end.Load()
 	list := *l.segments.Load()
+	active := list[len(list)-1]
+	size := active.state().size
 	namesChanged := l.dirDirty.Swap(false)
 	l.mu.Unlock()
 	l.unsynced.Store(0)
@@ -108,11 +110,26 @@ func (l *Log) syncWithToken() (moved bool, err error) {
 			return false, l.notSynced(true, err)
 		}
 	}
+	l.covered.segment, l.covered.pos = active, size
+	l.filed.Store(end)
 	if end <= l.synced.Load() {
 		return false, nil
 	}
 	l.synced.Store(end)
 	return true, nil
+}
+
+// setSynced says that all below offset is durable in the log's files.
+func (l *Log) setSynced(offset int64) {
+	l.synced.Store(offset)
+	l.filed.Store(offset)
+}
+
+// lowerSynced says that nothing from offset on is. The caller holds the sync token.
+func (l *Log) lowerSynced(offset int64) {
+	l.filed.Store(min(l.filed.Load(), offset))
+	l.synced.Store(min(l.synced.Load(), offset))
+	l.covered.segment = nil
 }
 
 // syncRetry is when a sync is asked for again that found no room for what it needs.

@@ -30,6 +30,11 @@ func (l *Log) rewind(fn func() error) error {
 	if err := l.Err(); err != nil {
 		return err
 	}
+	l.unjournaled.Add(1)
+	defer l.unjournaled.Add(-1)
+	if err := l.owner.voidJournal(); err != nil {
+		return fmt.Errorf("truncate %s: %w", l.tp, err)
+	}
 	defer l.claimSegments()()
 	if err := l.takeToken(context.Background()); err != nil {
 		return err
@@ -52,7 +57,7 @@ func (l *Log) truncateWithToken(offset int64) error {
 	if offset >= l.end.Load() {
 		return nil
 	}
-	l.synced.Store(min(l.synced.Load(), offset))
+	l.lowerSynced(offset)
 	if err := l.owner.saveRecoveryPoints(); err != nil {
 		return err
 	}
@@ -99,7 +104,7 @@ func (l *Log) cutSegment(s *segment, offset int64) (int64, error) {
 func (l *Log) afterRewindLocked(end int64) error {
 	l.end.Store(end)
 	if l.synced.Load() > end { // a batch in front of the offset went, too
-		l.synced.Store(end)
+		l.lowerSynced(end)
 		if err := l.owner.saveRecoveryPoints(); err != nil {
 			return err
 		}
@@ -133,7 +138,7 @@ func (l *Log) resetWithToken(offset int64) error {
 }
 
 func (l *Log) resetLocked(offset int64) error {
-	l.synced.Store(min(l.synced.Load(), offset))
+	l.lowerSynced(offset)
 	if err := l.owner.saveRecoveryPoints(); err != nil {
 		return err
 	}
@@ -155,7 +160,7 @@ func (l *Log) resetLocked(offset int64) error {
 	if err := l.afterRewindLocked(offset); err != nil {
 		return err
 	}
-	l.synced.Store(offset) // there is nothing to sync
+	l.setSynced(offset) // there is nothing to sync
 	return l.owner.saveStartOffsets()
 }
 

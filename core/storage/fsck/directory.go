@@ -38,6 +38,7 @@ func (c *checker) directory() error {
 	c.identity()
 	c.shutdown()
 	c.checkpoints()
+	c.journal()
 	found := make(map[string]bool)
 	for _, e := range entries {
 		name, path := e.Name(), filepath.Join(c.opts.Path, e.Name())
@@ -83,7 +84,7 @@ func (c *checker) otherFile(name, path string) {
 	switch {
 	case slices.Contains(checkpointFiles, name) || slices.Contains(otherFiles, name) ||
 		slices.Contains(c.opts.Known, name) ||
-		name == fileMetaProperties || name == fileCleanShutdown:
+		name == fileMetaProperties || name == fileCleanShutdown || name == fileJournal:
 	case strings.HasSuffix(name, ".tmp"):
 		c.note(path, -1, doNothing, "is a write that a crash has cut short")
 	default:
