@@ -21,7 +21,8 @@ type entry struct {
 type entries []entry
 
 // compare orders entries: first and last by time or by arrival, collect by time and arrival,
-// topk by falling value, then time, then what is shown.
+// topk by falling value, then time, then what is shown. Rows of a table have no arrival (order is
+// 0 for all): of the same time the one with the smaller bytes comes first.
 func (f *Field) compareEntries(a, b *entry) (int, error) {
 	byTime := cmp.Or(cmp.Compare(a.ts, b.ts), cmp.Compare(a.order, b.order))
 	switch {
@@ -36,7 +37,10 @@ func (f *Field) compareEntries(a, b *entry) (int, error) {
 		byTime = cmp.Compare(a.order, b.order)
 	}
 	if f.Func == Last {
-		return -byTime, nil
+		byTime = -byTime
+	}
+	if byTime == 0 && a.order == 0 {
+		byTime = bytes.Compare(a.value.appendIdentity(nil), b.value.appendIdentity(nil))
 	}
 	return byTime, nil
 }

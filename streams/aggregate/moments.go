@@ -81,7 +81,7 @@ func (m *moments) subtract(v Value) error {
 	high, lo := square(v.Int)
 	l, borrow := bits.Sub64(m.lo, lo, 0)
 	h, borrow := bits.Sub64(m.high, high, borrow)
-	s, ok := addExact(m.sum, -v.Int)
+	s, ok := subtractExact(m.sum, v.Int)
 	if m.n == 0 || borrow != 0 || !ok {
 		return ErrBelowZero
 	}
@@ -148,6 +148,12 @@ func (m *moments) read(r *fields.Reader) {
 		m.mean = math.Float64frombits(r.Fixed64())
 		m.m2 = math.Float64frombits(r.Fixed64())
 	}
+}
+
+// subtractExact returns a-b unless it does not fit.
+func subtractExact(a, b int64) (int64, bool) {
+	s := a - b
+	return s, (s < a) == (b > 0) || b == 0
 }
 
 // addExact returns a+b unless it does not fit.

@@ -236,8 +236,8 @@ func (a *accumulator) lessOne() error {
 func (a *accumulator) subtractNumber(v Value) error {
 	switch v.Kind {
 	case Int:
-		s := a.sum - v.Int
-		if (s < a.sum) != (v.Int > 0) && v.Int != 0 {
+		s, ok := subtractExact(a.sum, v.Int)
+		if !ok {
 			return operator.WithClass(operator.ClassOverflow,
 				fmt.Errorf("%w: %d - %d", ErrOverflow, a.sum, v.Int))
 		}
