@@ -28,8 +28,7 @@ func (c *changes) next(s, to int64) (at int64, ok bool) {
 	if to == operator.EndOfTime {
 		return s - floorMod(s, c.every) + c.every, true
 	}
-	at = to - floorMod(to, c.every)
-	return at, at > s
+	return operator.LastMultiple(s, to, c.every)
 }
 
 func floorMod(a, b int64) int64 {

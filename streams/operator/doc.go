@@ -12,11 +12,16 @@
 //   - A record is processed at stream time Record.StreamTime; these never decrease in a batch, and
 //     Batch.StreamTime is not below any of them. A step that waits for time looks at both and is
 //     called with an empty batch when only time moved.
+//
 //   - Output is ordered by (Order, StreamTime). A step that copies a record keeps both; a step that
 //     emits because time reached d stamps Batch.OrderAt(d) and StreamTime d-1, the last instant
 //     before d. So the order of the output does not depend on where batches are cut.
+//
 //   - Bytes of Key, Value and Headers are never written to; they are replaced. Doc may be changed
 //     in place unless Record.Shared.
+//
+//   - Punctuations and Timers go by stream time alone. Timers are rows of the step's store; the
+//     multiples a punctuation has passed follow from stream time.
 //
 // # Goroutines
 //

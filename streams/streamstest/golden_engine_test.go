@@ -42,7 +42,7 @@ func newBare(t *testing.T, d *datadriven.TestData) engine {
 	if b.s.join != nil {
 		b.op = join.New(*b.s.join, "rows", nil)()
 	} else {
-		require.NoError(t, b.s.aggregate.Validate())
+		require.NoError(t, b.s.validate())
 		b.op = b.s.steps()
 	}
 	b.ctx = operator.NewContext(operator.ContextOptions{Step: "agg", Stores: b.stores,
@@ -201,8 +201,7 @@ func topologyOf(s setup) *topology.Builder {
 		b.Join("step", from, "table", *s.join)
 	} else {
 		b.Process("step", []string{from}, topology.ProcessOptions{
-			New: s.steps, Stores: append(s.aggregate.Stores(),
-				operator.StoreSpec{Name: "table"}), Late: s.aggregate.Late})
+			New: s.steps, Stores: s.stores(), Late: s.aggregate.Late})
 	}
 	b.Sink("out", "step", "out", topology.SinkOptions{})
 	return b

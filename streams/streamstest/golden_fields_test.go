@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/millstream-io/millstream/streams/aggregate"
+	"github.com/millstream-io/millstream/streams/gate"
 	"github.com/millstream-io/millstream/streams/operator"
 	"github.com/millstream-io/millstream/streams/window"
 )
@@ -117,9 +118,52 @@ func showKey(rec *operator.Record) string {
 	return string(rec.Key)
 }
 
+// validate checks the options of the case's step.
+func (s *setup) validate() error {
+	switch {
+	case s.dedupe.Within > 0:
+		return s.dedupe.Validate()
+	case s.throttle.Count > 0:
+		return s.throttle.Validate()
+	case s.punctuate > 0:
+		return nil
+	}
+	return s.aggregate.Validate()
+}
+
+// stores are those of the case's step.
+func (s *setup) stores() []operator.StoreSpec {
+	switch {
+	case s.dedupe.Within > 0:
+		return s.dedupe.Stores()
+	case s.throttle.Count > 0:
+		return s.throttle.Stores()
+	case s.punctuate > 0:
+		return nil
+	}
+	return append(s.aggregate.Stores(), operator.StoreSpec{Name: "table"})
+}
+
+// byValue makes records with equal values the same.
+func byValue(rec *operator.Record) ([]byte, error) { return rec.Value, nil }
+
+// fire shows when a punctuation comes.
+func fire(_ *operator.Context, at int64, emit func(operator.Record)) error {
+	emit(operator.Record{Key: []byte("k"), Value: fmt.Appendf(nil, "fire %d", at), Timestamp: at})
+	return nil
+}
+
 // steps makes the operator of a case: what turns a topic into changes of a table, grouped by what
 // is before the comma, the aggregate, and what shows results that are taken back.
 func (s *setup) steps() operator.Operator {
+	switch {
+	case s.dedupe.Within > 0:
+		return gate.Dedupe(s.dedupe)()
+	case s.throttle.Count > 0:
+		return gate.Throttle(s.throttle)()
+	case s.punctuate > 0:
+		return operator.Punctuate(s.punctuate, fire)()
+	}
 	list := []operator.Operator{aggregate.New(s.aggregate)(),
 		operator.Map(func(rec *operator.Record) error {
 			if rec.TakesBack() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/millstream-io/millstream/core/record"
 	"github.com/millstream-io/millstream/streams/aggregate"
+	"github.com/millstream-io/millstream/streams/gate"
 	"github.com/millstream-io/millstream/streams/join"
 	"github.com/millstream-io/millstream/streams/operator"
 )
@@ -25,6 +26,10 @@ type setup struct {
 	partitions int32
 	disorder   int64
 	closes     bool
+	// One of these is set for another step than an aggregate or a join.
+	dedupe    gate.DedupeOptions
+	throttle  gate.ThrottleOptions
+	punctuate time.Duration
 }
 
 func parseSetup(t *testing.T, d *datadriven.TestData) setup {
@@ -55,6 +60,13 @@ func parseSetup(t *testing.T, d *datadriven.TestData) setup {
 			s.aggregate.SkipUnchanged = a.Vals[0] == "false"
 		case "lateness":
 			s.aggregate.Lateness = ms(a)
+		case "within":
+			s.dedupe = gate.DedupeOptions{Within: ms(a), Store: "rows", Key: byValue}
+		case "rate":
+			s.throttle = gate.ThrottleOptions{Count: ms(a).Milliseconds(), Per: 10 * time.Millisecond,
+				Store: "rows", Key: gate.ByKey}
+		case "punctuate":
+			s.punctuate = ms(a)
 		case "ttl":
 			s.aggregate.Forget = ms(a)
 		case "table":

@@ -79,7 +79,7 @@ func runGolden(t *testing.T, file string, w way) {
 		case "streams", "stream-table", "tables", "foreign":
 			e, order = w.join(t, d), false
 			return "ok\n"
-		case "aggregate", "join":
+		case "aggregate", "join", "dedupe", "throttle", "punctuate":
 			e, order = w.step(t, d), false
 			return "ok\n"
 		}

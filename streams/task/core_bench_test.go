@@ -20,6 +20,7 @@ import (
 const benchBatch = 1024
 
 // benchCore drives a core over a source of one partition; every op of the benchmark is a batch.
+// Records with a negative timestamp get one that rises by 1 ms per record.
 func benchCore(b *testing.B, build func(*topology.Builder), recs []record.Record) {
 	builder := topology.NewBuilder(topology.Options{App: "bench"})
 	builder.Source("in", "in", topology.SourceOptions{})
@@ -32,12 +33,16 @@ func benchCore(b *testing.B, build func(*topology.Builder), recs []record.Record
 	require.NoError(b, err)
 	var outs []Output
 	next := int64(0)
+	moving := recs[0].Timestamp < 0
 	b.ReportAllocs()
 	for b.Loop() {
 		at := int(next) % len(recs)
 		batch := recs[at : at+benchBatch]
 		for i := range batch {
 			batch[i].Offset = next
+			if moving {
+				batch[i].Timestamp = next
+			}
 			next++
 		}
 		require.NoError(b, c.Add("in", 0, batch, next))
@@ -90,6 +95,39 @@ func BenchmarkCoreTumblingCountOnUpdate(b *testing.B) {
 			Fields: []aggregate.Field{{Name: "n"}}})
 		t.Sink("out", "n", "out", topology.SinkOptions{})
 	}, coreBenchRecords(64*benchBatch))
+}
+
+// BenchmarkCoreWindows counts 10 000 keys in windows of other kinds, a record every 10 s per key,
+// and counts different values.
+func BenchmarkCoreWindows(b *testing.B) {
+	distinct := aggregate.Field{Name: "d", Func: aggregate.Distinct,
+		Value: func(r *operator.Record) (aggregate.Value, error) {
+			return aggregate.IntValue(r.Timestamp % 100), nil
+		}}
+	approx := distinct
+	approx.Func = aggregate.ApproxDistinct
+	count := aggregate.Field{Name: "n"}
+	for name, o := range map[string]aggregate.Options{
+		"session": {Windows: window.Sessions(15 * time.Second), Fields: []aggregate.Field{count}},
+		"sliding": {Windows: window.SlidingBy(30 * time.Second), Fields: []aggregate.Field{count}},
+		"count":   {Windows: window.Counted(10), Fields: []aggregate.Field{count}},
+		"hopping": {Windows: window.Hopping(time.Minute, 15*time.Second),
+			Fields: []aggregate.Field{count}},
+		"distinct": {Windows: window.Tumbling(time.Hour), Fields: []aggregate.Field{distinct}},
+		"approx":   {Windows: window.Tumbling(time.Hour), Fields: []aggregate.Field{approx}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			recs := coreBenchRecords(64 * benchBatch)
+			for i := range recs {
+				recs[i].Timestamp = -1
+			}
+			benchCore(b, func(t *topology.Builder) {
+				o.Emit = aggregate.OnClose
+				t.Aggregate("n", "in", o)
+				t.Sink("out", "n", "out", topology.SinkOptions{})
+			}, recs)
+		})
+	}
 }
 
 // BenchmarkCoreKeyBy writes every record to a repartition topic.
