@@ -23,6 +23,8 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 	produce := frameOf(produceRequest(9, "t", [16]byte{}, 0, sizedBatch(t, 1<<10)))
 	fetch := fetchRequest(12, "t", [16]byte{}, 0, 0)
 	first(fetch).PartitionMaxBytes = 1 << 10
+	newTopic(t, c, "g", 1, nil) // flush=group: answered by the flusher
+	synced := frameOf(produceRequest(9, "g", [16]byte{}, 0, sizedBatch(t, 1<<10)))
 	large := fetchRequest(12, "t", [16]byte{}, 0, 0)
 	run := func(frame []byte) {
 		require.NoError(t, r.write(frame))
@@ -31,6 +33,7 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 	}
 	for range 200 {
 		run(produce)
+		run(synced)
 	}
 	for _, v := range []struct {
 		name  string
@@ -38,6 +41,7 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 		most  float64
 	}{
 		{"produce", produce, 1},
+		{"produce that waits for its sync", synced, 2},
 		{"fetch", frameOf(fetch), 1},
 		{"fetch with sendfile", frameOf(large), 2}, // the file's raw connection
 	} {
