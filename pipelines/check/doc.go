@@ -4,7 +4,7 @@
 //
 // Check takes the tree lang.Load made, names and orders the steps (graph.go), then goes through
 // sources, tables, steps and sinks once, in the order records flow. Each has a scope that says
-// what its expressions see; each operator makes the scope of its output (step.go, aggregate.go, group.go).
+// what its expressions see; each operator makes the scope of its output (step.go, group.go).
 // Expressions are compiled on the way, and what their compiler says is mapped back into the file
 // (expr.go). Settings of connectors and plugins are validated against the JSON Schema that a
 // Catalog knows (config.go, schema.go). The Result is all that plan needs.
@@ -17,7 +17,7 @@
 //
 // # Files
 //
-// check.go result.go (entry and outcome), graph.go, source.go, step.go, aggregate.go, sink.go,
-// policy.go (error policies), expr.go, config.go schema.go catalog.go, code.go codes.go (finding
+// check.go result.go (entry and outcome), graph.go, source.go, step.go, aggregate.go group.go,
+// join.go sink.go, policy.go (error policies), expr.go, config.go schema.go catalog.go, code.go codes.go (finding
 // codes and their list), render.go (how findings look).
 package check

@@ -17,7 +17,7 @@
 //
 // # Files
 //
-// load.go file.go (entry, files a pipeline names), ast.go ast_step.go keys.go (the grammar),
+// load.go file.go (entry, files a pipeline names), ast.go ast_*.go fold.go keys.go (grammar),
 // decode.go (the walker), scalar.go expr.go container.go type.go tree.go (field types), node.go
 // (YAML to nodes), syntax.go (text that is no YAML), position.go (source text and columns),
 // finding.go codes.go (what can be wrong), reference.go, format.go, jsonschema.go.
