@@ -159,7 +159,18 @@ func TestEachListenerHasItsProtocol(t *testing.T) {
 	foreign := newAuthority(t).issue(name)
 	require.Error(t, ask(t, c, "SSL", kgo.DialTLSConfig(a.client(foreign))), "of another authority")
 	unmapped := a.issue(pkix.Name{CommonName: "certain", Organization: []string{"Example", "More"}})
-	require.Error(t, ask(t, c, "SSL", kgo.DialTLSConfig(a.client(unmapped))), "that no rule maps")
+	err := ask(t, c, "SSL", kgo.DialTLSConfig(a.client(unmapped)))
+	require.Error(t, err)
+	require.NotErrorIs(t, err, os.ErrPermission, "a name that no rule maps does not even get in")
+	for version, works := range map[uint16]bool{tls.VersionTLS11: false, tls.VersionTLS12: true} {
+		old := a.client(nil)
+		old.MinVersion, old.MaxVersion = tls.VersionTLS10, version
+		conn, err := tls.Dial("tcp", c.Broker().ListenerAddr("SASL_SSL"), old)
+		require.Equal(t, works, err == nil, "%x: %v", version, err)
+		if err == nil {
+			require.NoError(t, conn.Close())
+		}
+	}
 	require.Error(t, ask(t, c, "SSL", kgo.DialTLSConfig(anonymous)), "without a certificate")
 
 	require.NoError(t, pipeRequest(t, c), "a client in this process may do everything")

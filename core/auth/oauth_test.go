@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"encoding/base64"
 	"encoding/json"
 	"testing"
@@ -57,6 +58,26 @@ func (i *issuer) login(token string) (*auth.OAuth, bool, error) {
 	o := auth.NewOAuth(i.rules)
 	_, done, err := o.Step(now, []byte("n,,\x01auth=Bearer "+token+"\x01\x01"))
 	return o, done, err
+}
+
+// TestOAuthKeyIsForItsAlgorithm: a key that the issuer gave out for one algorithm is not taken for
+// another that could use it.
+func TestOAuthKeyIsForItsAlgorithm(t *testing.T) {
+	i := newIssuer(t)
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	document, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{
+		{Key: &key.PublicKey, KeyID: "k1", Algorithm: "RS256", Use: "sig"}}})
+	require.NoError(t, err)
+	keys, err := auth.ParseKeySet(document)
+	require.NoError(t, err)
+	i.rules.Keys = func(string) (*auth.KeySet, error) { return keys, nil }
+	for alg, want := range map[jose.SignatureAlgorithm]bool{jose.RS256: true, jose.PS256: false,
+		jose.RS512: false} {
+		_, done, err := i.login(i.sign(t, alg, key, "k1", claims()))
+		require.NoError(t, err)
+		require.Equal(t, want, done, alg)
+	}
 }
 
 func TestOAuthTakesAGoodToken(t *testing.T) {

@@ -139,6 +139,10 @@ type Dir struct {
 	// checkpointToken is held while a checkpoint file is written. It comes after all locks.
 	checkpointToken chan struct{}
 
+	// abortsList is the content of the list of aborted transactions, nil if there is none;
+	// checkpointToken guards it.
+	abortsList []byte
+
 	// staleLines says that the checkpoint files may have lines of deleted logs.
 	staleLines atomic.Bool
 
@@ -254,6 +258,11 @@ func (d *Dir) saveCheckpoint(name string, offset func(*Log) (int64, bool)) error
 	defer func() { <-d.checkpointToken }()
 	if err := d.failure(); err != nil {
 		return err
+	}
+	if name == fileRecoveryPoints { // first: what it leaves out is read again below the points
+		if err := d.saveAbortsList(); err != nil {
+			return err
+		}
 	}
 	offsets := make(map[TopicPartition]int64)
 	d.mu.RLock()

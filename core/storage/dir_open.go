@@ -186,8 +186,9 @@ func (d *Dir) openLogs(ctx context.Context) error {
 	starts, err2 := d.checkpoint(fileStartOffsets)
 	marks, err3 := d.checkpoint(fileHighWatermarks)
 	cleaned, err4 := d.checkpoint(fileCleanedOffsets)
-	entries, err5 := d.opts.FS.ReadDir(d.opts.Path)
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+	aborts, err5 := d.readAbortsList()
+	entries, err6 := d.opts.FS.ReadDir(d.opts.Path)
+	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		return err
 	}
 	var found []opening
@@ -212,7 +213,7 @@ func (d *Dir) openLogs(ctx context.Context) error {
 		_, known := points[tp]
 		p := openParams{clean: d.wasClean, recoveryPoint: points[tp], known: known,
 			startOffset:   starts[tp],
-			highWatermark: marks[tp], cleanedOffset: -1}
+			highWatermark: marks[tp], cleanedOffset: -1, aborts: aborts[tp]}
 		if at, ok := cleaned[tp]; ok {
 			p.cleanedOffset = at
 		}

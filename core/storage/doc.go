@@ -61,6 +61,7 @@
 //	cleaner-offset-checkpoint         up to where each log was compacted
 //	group-commit-journal              small appends that were synced together (journal.go); absent
 //	                                  after a clean shutdown
+//	aborted-transactions-checkpoint   segments with a .txnindex, see aborts_list.go; ours alone
 //	<topic>-<partition>/              a log
 //	<topic>-<p>.<uuid>-delete/        a deleted log, unlinked later
 //	<topic>-<p>.<uuid>-stray/         a log nobody knows, kept for the operator

@@ -42,6 +42,7 @@ const (
 	fileHighWatermarks = "replication-offset-checkpoint"
 	fileCleanedOffsets = "cleaner-offset-checkpoint"
 	fileJournal        = "group-commit-journal"
+	fileAbortsList     = "aborted-transactions-checkpoint"
 )
 
 // segmentFile returns the path of a file of the segment that starts at base.

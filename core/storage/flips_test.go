@@ -185,3 +185,46 @@ func withoutOffsets(text string) string {
 // isCheckpoint reports whether the file has no checksum and nothing to hold it against: a digit of
 // a checkpoint may have become another one that is as right. Those are found by fsck only.
 func isCheckpoint(what string) bool { return strings.Contains(what, "offset-checkpoint") }
+
+// TestLostIndexOfAbortedTransactionsIsNoticed removes, and empties, each .txnindex, after a clean
+// stop and after a crash: what read committed consumers get stays the same, and the index comes
+// back as it was. With its list gone, too, nothing could be noticed, and nothing is made up.
+func TestLostIndexOfAbortedTransactionsIsNoticed(t *testing.T) {
+	for _, clean := range []bool{true, false} {
+		disk := written(t, clean)
+		before := files(t, disk.Clone(), "/data")
+		dir, err := openState(t.Context(), disk.Clone())
+		require.NoError(t, err)
+		want, err := readable(t, dir)
+		require.NoError(t, err)
+		dir.Abandon()
+		n := 0
+		for _, name := range slices.Sorted(maps.Keys(before)) {
+			if filepath.Ext(name) != ".txnindex" {
+				continue
+			}
+			n++
+			for _, harm := range []func(*vfs.Mem) error{
+				func(m *vfs.Mem) error { return m.Remove(name) },
+				func(m *vfs.Mem) error {
+					f, err := m.OpenFile(name, vfs.ReadWrite, 0)
+					if err == nil {
+						err = errors.Join(f.Truncate(0), f.Sync(), f.Close())
+					}
+					return err
+				},
+			} {
+				broken := disk.Clone()
+				require.NoError(t, harm(broken))
+				dir, err := openState(t.Context(), broken)
+				require.NoError(t, err)
+				got, err := readable(t, dir)
+				require.NoError(t, err)
+				require.Equal(t, want, got, "%s, clean=%v", name, clean)
+				require.NoError(t, dir.Close())
+				require.Equal(t, before[name], files(t, broken, "/data")[name], name)
+			}
+		}
+		require.Positive(t, n, "clean=%v", clean)
+	}
+}

@@ -20,11 +20,12 @@ const indexInterval = 4096
 
 // openParams is what the data directory knows of a log before it is opened.
 type openParams struct {
-	clean         bool  // the directory was closed in order
-	recoveryPoint int64 // below it everything was synced
-	startOffset   int64 // of the log, from the checkpoint
-	highWatermark int64 // from the checkpoint
-	cleanedOffset int64 // from the checkpoint; holes between segments below it are legal
+	clean         bool        // the directory was closed in order
+	recoveryPoint int64       // below it everything was synced
+	startOffset   int64       // of the log, from the checkpoint
+	highWatermark int64       // from the checkpoint
+	cleanedOffset int64       // from the checkpoint; holes between segments below it are legal
+	aborts        abortCounts // from the list of aborted transactions
 	// known says that recoveryPoint is from the checkpoint. If not, and there are several segments,
 	// they were copied from elsewhere, and holes between them are of a compaction; see rollLocked.
 	known bool
@@ -73,6 +74,7 @@ func (l *Log) finishOpen(p openParams, scanned epochList) error {
 			return err
 		}
 	}
+	l.checkAbortCounts(p.aborts)
 	if err := l.checkAborts(); err != nil {
 		return err
 	}

@@ -8,8 +8,8 @@ import (
 
 // checkAborts holds the indexes of aborted transactions that were loaded against the log: they have
 // no checksum, and a wrong entry would show an aborted transaction to who reads committed ones. An
-// index with one is made anew. What is missing from an index is not noticed here: that takes all of
-// the log.
+// index with one is made anew. What is missing from an index is noticed by its number, see
+// checkAbortCounts.
 func (l *Log) checkAborts() error {
 	list := *l.segments.Load()
 	for i, s := range list {

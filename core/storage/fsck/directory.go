@@ -1,7 +1,10 @@
 package fsck
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -20,6 +23,7 @@ const (
 	fileStartOffsets   = "log-start-offset-checkpoint"
 	fileHighWatermarks = "replication-offset-checkpoint"
 	fileCleaned        = "cleaner-offset-checkpoint"
+	fileAborts         = "aborted-transactions-checkpoint"
 )
 
 var checkpointFiles = []string{
@@ -85,6 +89,8 @@ func (c *checker) otherFile(name, path string) {
 	case slices.Contains(checkpointFiles, name) || slices.Contains(otherFiles, name) ||
 		slices.Contains(c.opts.Known, name) ||
 		name == fileMetaProperties || name == fileCleanShutdown || name == fileJournal:
+	case name == fileAborts:
+		c.abortsList(path)
 	case strings.HasSuffix(name, ".tmp"):
 		c.note(path, -1, doNothing, "is a write that a crash has cut short")
 	default:
@@ -159,6 +165,19 @@ func (c *checker) checkpoints() {
 			continue
 		}
 		c.points[name] = offsets
+	}
+}
+
+// abortsList checks the list of segments with aborted transactions by its checksum. What it says is
+// not needed here, where the log itself is read.
+func (c *checker) abortsList(path string) {
+	data, ok := c.file(fileAborts)
+	head, lines, _ := bytes.Cut(data, []byte("\n"))
+	sum, lines, found := bytes.Cut(lines, []byte("\n"))
+	want := fmt.Sprintf("%08x", crc32.Checksum(lines, crc32.MakeTable(crc32.Castagnoli)))
+	if ok && (!found || string(head) != "0" || string(sum) != want) {
+		c.damage(path, -1, "remove it: the next start writes it anew",
+			"has version %.20q and CRC %.20q, but its lines give %s", head, sum, want)
 	}
 }
 
