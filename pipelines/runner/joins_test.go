@@ -2,8 +2,10 @@ package runner_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // joinSources are two files of orders and payments, by event time in seconds.
@@ -122,4 +124,35 @@ steps:
 			require.Equal(t, tc.want, r.values("out"))
 		})
 	}
+}
+
+// The rows of a table may come from a topic that somebody else fills, beside a stream from another.
+// A record waits until the topic of the table has come to its time too.
+func TestJoinAsOfTopicTable(t *testing.T) {
+	r := newRig(t)
+	r.topic("rates", 1)
+	r.topic("payments", 1)
+	at := func(second int64) time.Time { return time.UnixMilli(second * 1000) }
+	row := func(topic, value string, second int64) *kgo.Record {
+		return &kgo.Record{Topic: topic, Key: []byte("eur"), Value: []byte(value),
+			Timestamp: at(second)}
+	}
+	s := r.start(`version: 1
+pipeline: p
+sources: {payments: {topic: payments, key: string}}
+tables: {rate: {topic: rates, history: 1h}}
+steps:
+  - {id: j, from: payments, join: {table: rate, on: key, as_of: event_time, late: drop}}
+  - map: {id: value.id, rate: rate.n}
+sinks: {out: {topic: out}}
+`)
+	r.write(row("rates", `{"n":10}`, 1), row("rates", `{"n":20}`, 5))
+	r.write(row("payments", `{"id":1}`, 2), row("payments", `{"id":2}`, 6),
+		row("payments", `{"id":3}`, 9))
+	s.await("out", `eur={"id":1,"rate":10}`) // the rate of second 6 is not known yet
+	r.write(row("rates", `{"n":30}`, 8))
+	s.await("out", `eur={"id":1,"rate":10}`, `eur={"id":2,"rate":20}`)
+	r.write(row("rates", `{"n":40}`, 10))
+	s.await("out", `eur={"id":1,"rate":10}`, `eur={"id":2,"rate":20}`, `eur={"id":3,"rate":30}`)
+	s.halt()
 }
