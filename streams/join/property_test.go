@@ -31,10 +31,10 @@ func drawEvents(t *rapid.T, tombstones bool) []event {
 	var list []event
 	now := int64(100)
 	for n := range rapid.IntRange(1, 60).Draw(t, "events") {
-		now += rapid.Int64Range(0, 6).Draw(t, "step")
+		now += rapid.SampledFrom([]int64{0, 0, 0, 1, 2, 6}).Draw(t, "step")
 		e := event{side: rapid.IntRange(0, 1).Draw(t, "side"), n: n,
-			key: rapid.SampledFrom([]string{"a", "b", "\x00"}).Draw(t, "key"),
-			ts:  now - rapid.Int64Range(0, 15).Draw(t, "delay")}
+			key: rapid.SampledFrom([]string{"a", "a", "a", "b", "\x00"}).Draw(t, "key"),
+			ts:  now - rapid.SampledFrom([]int64{0, 0, 1, 3, 4, 5, 9, 11, 12, 15}).Draw(t, "delay")}
 		e.gone = tombstones && rapid.IntRange(0, 4).Draw(t, "gone") == 0
 		list = append(list, e)
 	}
