@@ -84,6 +84,9 @@ func (d *Dir) takeDirty() []*Log {
 
 func (d *Dir) flush(ctx context.Context, logs []*Log) {
 	rest := d.journal.commit(logs)
+	if len(rest) == 0 { // as mostly; nothing is allocated then
+		return
+	}
 	inWorkers(rest, func(l *Log) { d.flushLog(ctx, l) })
 }
 
