@@ -22,13 +22,14 @@ import (
 //
 //	nothing flushed; before the offsets; before the end   TestCrashMatrix, every request
 //	end sent, no answer                                   TestMatrix_LostAnswerIsResolved
-//	committed, not yet in bbolt; kill in a bbolt commit   TestCrashMatrix; state.TestKilledWhileFlushing
+//	committed, not yet in bbolt                           TestCrashMatrix
+//	kill -9 inside a bbolt commit                         state.TestKilledWhileFlushing
 //	power loss without sync                               TestMatrix_PowerLoss
 //	torn bbolt file                                       TestMatrix_TornFile
 //	stored offset beyond the changelog's end              TestMatrix_StoredOffsetBeyondTheEnd
 //	disk full under bbolt                                 state.TestFlushFailureKeepsRows
 //	changelog deleted                                     TestStartRefuses
-//	two workers, one state directory                      TestMatrix_SecondWorkerWaits, TestStartRefuses
+//	two workers, one state directory                      TestMatrix_SecondWorkerWaits
 //	two workers, two directories                          TestMatrix_TwoOwners
 //	revoke during commit                                  TestAnyScheduleGivesTheSameBytes
 //	transaction timed out, id expired                     TestMatrix_TransactionTimeout
