@@ -8,7 +8,7 @@
 //	            changelog acknowledged
 //	task     -> DB.Commit(now, Meta)         L0 becomes L1 (committed, dirty)
 //	            DB.Flush, when due           one bbolt transaction: L1 rows and Meta
-//	restart  -> Open, then DB.Apply + Commit rows of the changelog from Meta.Next on
+//	restart  -> Open, then Bulk.Add + Write (or Apply + Commit) rows of the changelog from Meta.Next
 //
 // One map per bucket holds the three memory tiers: a row knows its committed value (L1 or a clean
 // cache of the file) and its uncommitted one (L0). Commit swaps the two buffers, so that a counter

@@ -169,25 +169,29 @@ func (t *loop) restore(ctx context.Context, consumer client.Consumer, log client
 	t.status.restore(0, f.offset+1-from)
 	began := time.Now()
 	read := int64(0)
+	put, commit := t.restorer(began)
 	apply := func(records []record.Record) error {
+		full := false
 		for i := range records {
 			if state.IsMetaKey(records[i].Key) {
 				continue
 			}
-			if err := t.db.Apply(records[i].Key, records[i].Value); err != nil {
+			now, err := put(records[i].Key, records[i].Value)
+			if err != nil {
 				return err
 			}
+			full = full || now
 		}
 		read += int64(len(records))
 		t.status.restore(read, f.offset+1-from)
-		if t.db.PendingBytes() < restoreChunk {
+		if !full {
 			return nil
 		}
-		return t.db.Commit(began, state.Meta{Next: records[len(records)-1].Offset + 1})
+		return commit(state.Meta{Next: records[len(records)-1].Offset + 1})
 	}
 	err = client.ReadRange(ctx, consumer, t.changelog, from, f.offset, apply)
 	if err == nil {
-		err = t.db.Commit(began, state.Meta{Next: f.offset + 1, Commit: f.value})
+		err = commit(state.Meta{Next: f.offset + 1, Commit: f.value})
 	}
 	if err != nil {
 		return false, fmt.Errorf("task %s: restore from %s: %w", t.name, t.changelog, err)
@@ -195,6 +199,21 @@ func (t *loop) restore(ctx context.Context, consumer client.Consumer, log client
 	t.log.Info("state restored", "rows", read, "from", from, "to", f.offset,
 		"took", time.Since(began))
 	return true, nil
+}
+
+// restorer returns how a restore puts rows and makes them committed: in bulk, or, where there is no
+// file, through the tiers in memory. put tells when a commit is due.
+func (t *loop) restorer(now time.Time) (put func(key, value []byte) (bool, error),
+	commit func(state.Meta) error,
+) {
+	if bulk, ok := t.db.NewBulk(); ok {
+		return func(key, value []byte) (bool, error) { return bulk.Add(key, value), nil }, bulk.Write
+	}
+	put = func(key, value []byte) (bool, error) {
+		err := t.db.Apply(key, value)
+		return t.db.PendingBytes() >= restoreChunk, err
+	}
+	return put, func(meta state.Meta) error { return t.db.Commit(now, meta) }
 }
 
 // openCore makes the core from the last snapshot and asks what it reads.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/millstream-io/millstream/streams/client"
 	"github.com/millstream-io/millstream/streams/operator"
+	"github.com/millstream-io/millstream/streams/topology"
 )
 
 // paces keeps the tasks of this worker together in event time where a source has a MaxSkew. What
@@ -41,9 +42,11 @@ func (p *paces) tell(sub int, task string, time int64, behind bool) (least int64
 }
 
 // skew is the least bound of the sources of the task, 0 without any.
-func (t *loop) skew() (bound int64) {
-	for i := range t.sub.Sources {
-		if s := t.sub.Sources[i].MaxSkew; s > 0 && (bound == 0 || s < bound) {
+func (t *loop) skew() (bound int64) { return skewOf(t.sub) }
+
+func skewOf(sub *topology.Sub) (bound int64) {
+	for i := range sub.Sources {
+		if s := sub.Sources[i].MaxSkew; s > 0 && (bound == 0 || s < bound) {
 			bound = s
 		}
 	}

@@ -167,6 +167,11 @@ func (w *Worker) run(ctx context.Context) error {
 			fail(err)
 		}
 	} else {
+		for _, s := range w.seats { // one that is not open yet is behind, too
+			if skewOf(s.sub) > 0 {
+				w.opts.paces.tell(s.sub.ID, s.name, operator.NoTime, true)
+			}
+		}
 		for _, s := range w.seats {
 			r.tasks.Go(func() {
 				err := r.tend(running, s)
