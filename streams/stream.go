@@ -112,6 +112,14 @@ func (s *Stream) To(id, topic string) { s.ToWith(id, topic, SinkOptions{}) }
 // ToWith is To with options.
 func (s *Stream) ToWith(id, topic string, o SinkOptions) { s.b.Sink(id, s.id, topic, o) }
 
+// AggregateTable computes fields over the rows of a table, given as Changes, by groups. A row that
+// moves or goes is taken back from its group.
+func (s *Stream) AggregateTable(id string, group func(*Record) ([]byte, error),
+	fields ...Field) *Stream {
+	s.b.AggregateTable(id, s.id, group, aggregate.Options{Fields: fields})
+	return s.next(id)
+}
+
 // Dedupe lets the first record of each key through, for a span of event time.
 func (s *Stream) Dedupe(id string, within time.Duration) *Stream {
 	return s.DedupeWith(id, gate.DedupeOptions{Within: within})

@@ -20,6 +20,8 @@ const (
 	HeaderOrigin = "ms-origin"
 	// HeaderWindow carries, in a repartition topic, the window of an aggregate's result.
 	HeaderWindow = "ms-window"
+	// HeaderOld carries, in a repartition topic, the value that a change takes the place of.
+	HeaderOld = "ms-before"
 )
 
 // errOrigin reports an origin header that this package did not write.
@@ -189,7 +191,7 @@ func isInternal(key string) bool {
 		return false
 	}
 	switch key {
-	case HeaderLane, HeaderWatermark, HeaderOrigin, HeaderWindow:
+	case HeaderLane, HeaderWatermark, HeaderOrigin, HeaderWindow, HeaderOld:
 		return true
 	}
 	return false

@@ -223,6 +223,9 @@ func (in *coreInput) record(rec *operator.Record, r *record.Record) {
 		if w, ok := r.Header(operator.HeaderWindow); ok {
 			rec.Window = operator.ParseWindow(w)
 		}
+		if b, ok := r.Header(operator.HeaderOld); ok {
+			rec.Old = operator.ParseOld(b, r.Key)
+		}
 	}
 }
 

@@ -25,7 +25,7 @@ type outputs struct {
 	headers headerArena
 	scratch []byte
 	// extra are the headers of one record beside its own and its lane.
-	extra [2]record.Header
+	extra [3]record.Header
 }
 
 var _ operator.Reporter = (*outputs)(nil)
@@ -67,8 +67,8 @@ func (o *outputs) write(n *nodeState, in *operator.Batch) (written int, err erro
 	return written, nil
 }
 
-// passOn returns the headers that carry origin and window through a repartition topic. They are
-// valid until the next call.
+// passOn returns the headers that carry origin, window and old value through a repartition topic.
+// They are valid until the next call.
 func (o *outputs) passOn(n *nodeState, rec *operator.Record, x *record.Record) []record.Header {
 	if !n.spec.Sink.Repartition {
 		return nil
@@ -78,6 +78,10 @@ func (o *outputs) passOn(n *nodeState, rec *operator.Record, x *record.Record) [
 		w := o.arena.Make(operator.WindowSize)
 		operator.PutWindow(w, rec.Window)
 		extra = append(extra, record.Header{Key: operator.HeaderWindow, Value: w})
+	}
+	if rec.Old != nil {
+		o.scratch = operator.AppendOld(o.scratch[:0], rec.Old)
+		extra = append(extra, record.Header{Key: operator.HeaderOld, Value: o.arena.Copy(o.scratch)})
 	}
 	if !n.spec.Sink.DropOrigin {
 		o.scratch = operator.AppendOrigin(o.scratch[:0], rec, x.Key, x.Value, x.Headers)

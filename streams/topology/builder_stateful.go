@@ -4,6 +4,7 @@ import (
 	"github.com/millstream-io/millstream/streams/aggregate"
 	"github.com/millstream-io/millstream/streams/gate"
 	"github.com/millstream-io/millstream/streams/join"
+	"github.com/millstream-io/millstream/streams/operator"
 )
 
 // Aggregate computes fields per key of its input, in windows or for ever. Records that should be
@@ -39,6 +40,19 @@ func (b *Builder) Join(id, from, table string, o join.Options) {
 	}
 	b.Process(id, []string{from}, ProcessOptions{Kind: "join", OnError: o.OnError,
 		New: join.New(o, t.ID, t.Decode), Tables: []string{table}})
+}
+
+// AggregateTable computes fields over the rows of a table, which from gives as changes (Changes),
+// by groups: a row moves to the task of its group through the topic <app>-<id>-group-repartition,
+// taken out of its old group before it is put into the new one.
+func (b *Builder) AggregateTable(id, from string, group func(*operator.Record) ([]byte, error),
+	o aggregate.Options) {
+	o.Table = true
+	b.Process(id+":rows", []string{from}, ProcessOptions{Kind: "group",
+		New: operator.Regroup(group), OnError: o.OnError})
+	b.KeyBy(id+"-group", id+":rows", KeyByOptions{OnError: o.OnError,
+		Key: func(r *operator.Record) ([]byte, error) { return r.Key, nil }})
+	b.Aggregate(id, id+"-group", o)
 }
 
 // Dedupe lets the first of records with the same key through, for a span of time.
