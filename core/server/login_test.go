@@ -235,3 +235,20 @@ func TestGuessesOverManyConnectionsBecomeSlow(t *testing.T) {
 	require.Zero(t, code)
 	require.Less(t, took, 250*time.Millisecond)
 }
+
+// TestScramIterationsAreBounded: too few are guessed fast, too many cost the broker as much as the
+// client. The codes and bounds are Kafka's.
+func TestScramIterationsAreBounded(t *testing.T) {
+	c := coretest.Start(t, coretest.Options{Config: secured()})
+	admin := dialAs(t, c, "admin", "a")
+	for iterations, want := range map[int32]int16{4095: 93, 4096: 0, 16384: 0, 16385: 93, 0: 93,
+		-1: 93} {
+		req := kmsg.NewPtrAlterUserSCRAMCredentialsRequest()
+		up := kmsg.NewAlterUserSCRAMCredentialsRequestUpsertion()
+		up.Name, up.Mechanism, up.Iterations = "carol", 1, iterations
+		up.Salt, up.SaltedPassword = []byte("salt"), make([]byte, 32)
+		req.Upsertions = append(req.Upsertions, up)
+		resp := ask[*kmsg.AlterUserSCRAMCredentialsResponse](admin, req)
+		require.Equal(t, want, resp.Results[0].ErrorCode, iterations)
+	}
+}
