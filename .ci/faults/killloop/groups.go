@@ -180,10 +180,15 @@ func (g *groupOf) check(ctx context.Context) error {
 
 // deletedBefore tells whether retention has taken what was before a record: a member that is slow is left behind.
 func (w *world) deletedBefore(r *kgo.Record) bool {
-	starts, err := w.admin.ListStartOffsets(w.ctx, r.Topic)
-	if err != nil {
-		return w.ctx.Err() != nil
+	for {
+		starts, err := w.admin.ListStartOffsets(w.ctx, r.Topic)
+		o, ok := starts.Lookup(r.Topic, r.Partition)
+		if err == nil && ok && o.Err == nil {
+			return o.Offset >= r.Offset
+		}
+		// The broker may be dead for now.
+		if pause(w.ctx, 20*time.Millisecond) != nil {
+			return true
+		}
 	}
-	o, ok := starts.Lookup(r.Topic, r.Partition)
-	return ok && o.Offset >= r.Offset
 }
