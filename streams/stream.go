@@ -120,6 +120,11 @@ func (s *Stream) AggregateTable(id string, group func(*Record) ([]byte, error),
 	return s.next(id)
 }
 
+// Route writes each record to the topic that topicOf names.
+func (s *Stream) Route(id string, topicOf func(*Record) (string, error)) {
+	s.b.Route(id, s.id, topicOf, SinkOptions{})
+}
+
 // Dedupe lets the first record of each key through, for a span of event time.
 func (s *Stream) Dedupe(id string, within time.Duration) *Stream {
 	return s.DedupeWith(id, gate.DedupeOptions{Within: within})

@@ -127,6 +127,11 @@ func (c *checker) inputs(i int, s *Step) {
 			"add  from: "+armNames(before))
 		return
 	}
+	if before.Tree.Operator == "route" {
+		c.report(s.Tree.Pos, 1, CodeNoInput, "the step before is a route, nothing comes out of it",
+			"add  from: "+strings.Join(before.From, " or "))
+		return
+	}
 	s.From = []string{before.ID}
 	c.names[before.ID].read()
 }
@@ -164,6 +169,11 @@ func (c *checker) onlySource(at lang.Pos, who string) []string {
 // resolve checks that from: names something, and counts the reader.
 func (c *checker) resolve(f lang.Name) bool {
 	id := string(f.Value)
+	if e := c.names[id]; e != nil && e.step != nil && e.step.Tree.Operator == "route" {
+		c.report(f.Pos, len(id), CodeUnknownFrom,
+			fmt.Sprintf("%q is a route, nothing comes out of it", id), "read what the route reads")
+		return false
+	}
 	if e, ok := c.names[id]; ok && (e.step == nil || e.arm >= 0 || len(e.step.Arms) == 0) {
 		e.read()
 		return true
@@ -251,7 +261,7 @@ func (c *checker) unused() {
 			at, width = s.Tree.ID.Pos, len(s.ID)
 		}
 		if len(s.Arms) == 0 && s.readers == 0 && s.Tree.Operator != "log" &&
-			s.Tree.Operator != "" {
+			s.Tree.Operator != "route" && s.Tree.Operator != "" {
 			c.report(at, width, CodeUnusedStep,
 				fmt.Sprintf("nothing reads the step %q", s.ID), "add a sink:  from: "+s.ID)
 		}

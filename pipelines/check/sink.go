@@ -2,13 +2,18 @@ package check
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/millstream-io/millstream/pipelines/expression"
 	"github.com/millstream-io/millstream/pipelines/lang"
 )
 
 func (c *checker) sinks() {
-	if len(c.tree.Sinks.Entries) == 0 && !c.broken {
+	routed := slices.ContainsFunc(c.result.Steps, func(s *Step) bool {
+		return s.Tree.Operator == "route"
+	})
+	if len(c.tree.Sinks.Entries) == 0 && !c.broken && !routed {
 		c.report(c.tree.Pos, 1, CodeEmptyPipeline, "the pipeline has no sink", "add sinks:")
 	}
 	for i := range c.tree.Sinks.Entries {
@@ -46,6 +51,12 @@ func (c *checker) sinkInput(s *Sink, at lang.Pos) {
 		s.From = ids[0]
 	default:
 		last := c.lastStep()
+		if last.Tree.Operator == "route" {
+			c.report(at, len(s.ID), CodeNoInput, fmt.Sprintf(
+				"the sink %q needs from:, nothing comes out of the last step, a route", s.ID),
+				"add  from: "+strings.Join(last.From, " or "))
+			return
+		}
 		if len(last.Arms) > 0 {
 			c.report(at, len(s.ID), CodeNoInput,
 				fmt.Sprintf("the sink %q needs from:, the last step is a branch", s.ID),

@@ -26,7 +26,9 @@ func (c *checker) step(s *Step) {
 	case "filter":
 		s.Program = c.program(s.Set, s.In, &t.Filter, expression.WantBool)
 	case "log":
-		c.template(s)
+		c.template(s, &t.Log)
+	case "route":
+		c.template(s, &t.Route)
 	case "map":
 		c.mapStep(s)
 	case "set", "unset":
@@ -171,10 +173,10 @@ func newValue(s *Step, t *expression.Type) {
 	})
 }
 
-func (c *checker) template(s *Step) {
+func (c *checker) template(s *Step, tree *lang.Template) {
 	s.Template = &expression.Template{}
-	for i := range s.Tree.Log.Parts {
-		part := &s.Tree.Log.Parts[i]
+	for i := range tree.Parts {
+		part := &tree.Parts[i]
 		if !part.Expr.Set {
 			s.Template.AddText(part.Text)
 			continue

@@ -257,7 +257,7 @@ func (*OnError) object() (string, string) {
 // Classes are the classes of failure by_class may name.
 func Classes() []string {
 	return []string{"decode", "event_time", "expr", "key", "join_missing", "late", "plugin",
-		"plugin_crash", "throttled", "too_large", "overflow", "sink_transient",
+		"plugin_crash", "route", "throttled", "too_large", "overflow", "sink_transient",
 		"sink_permanent"}
 }
 

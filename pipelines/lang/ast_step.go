@@ -20,7 +20,7 @@ type Step struct {
 	KeyBy     Expr            `yaml:"key_by"`
 	Branch    List[Arm]       `yaml:"branch"`
 	Merge     Tree            `yaml:"merge"`
-	Route     Tree            `yaml:"route"`
+	Route     Template        `yaml:"route"`
 	Dedupe    *Dedupe         `yaml:"dedupe"`
 	Join      *Join           `yaml:"join"`
 	Aggregate *Aggregate      `yaml:"aggregate"`
@@ -45,10 +45,10 @@ func (*Step) object() (string, string) { return "step", "one operator" }
 
 // operators are the keys of which a step has exactly one.
 var operators = []string{"filter", "map", "set", "unset", "flat_map", "key_by", "branch", "join",
-	"aggregate", "reduce", "dedupe", "throttle", "plugin", "log", "merge", "route", "use"}
+	"aggregate", "reduce", "dedupe", "throttle", "plugin", "log", "route", "merge", "use"}
 
 // laterOperators are those of them that are only recognised.
-var laterOperators = []string{"merge", "route", "use"}
+var laterOperators = []string{"merge", "use"}
 
 func (s *Step) verify(d *decoder, n *node) {
 	var have []pair
@@ -63,7 +63,7 @@ func (s *Step) verify(d *decoder, n *node) {
 			return // the key that is wrong is reported, and is the operator that was meant
 		}
 		d.report(n.pos, 1, CodeOperators, "the step has no operator",
-			"add one of "+strings.Join(operators[:14], ", "))
+			"add one of "+strings.Join(operators[:15], ", "))
 	case 1:
 		if !slices.Contains(laterOperators, have[0].key.value) {
 			s.Operator, s.OperatorPos = have[0].key.value, have[0].key.pos

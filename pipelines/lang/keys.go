@@ -110,7 +110,7 @@ var keyTexts = map[string]keyText{
 	"Step.key_by":       {doc: "a new key; records move to the key's partition"},
 	"Step.branch":       {doc: "where records go: the first condition that holds"},
 	"Step.merge":        {later: "write  from: [a, b]  in any step to merge"},
-	"Step.route":        {later: "use branch: and one sink per topic"},
+	"Step.route":        {doc: "the topic each record goes to, as orders-{{ value.country }}"},
 	"Step.dedupe":       {doc: "only the first record of a key within a span of time"},
 	"Step.join":         {doc: "adds the row of a table, or a record of another stream"},
 	"Step.aggregate":    {doc: "one result per key and window"},

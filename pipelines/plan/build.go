@@ -139,6 +139,8 @@ func (b *builder) step(s *check.Step) {
 		n.Kind, n.FlatMap = KindFlatMap, s.Program
 	case "log":
 		n.Kind, n.Log = KindLog, s.Template
+	case "route":
+		n.Kind, n.Route = KindRoute, s.Template
 	case "key_by":
 		n.Kind = KindKeyBy
 		n.KeyBy = &KeyBy{Key: s.Program, Topic: b.name(n.StreamID(), "repartition")}

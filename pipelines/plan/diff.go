@@ -136,7 +136,7 @@ func compare(was, now part) (Class, string) {
 		return DrainRestart, "other branches"
 	}
 	switch b.Kind {
-	case KindFilter, KindMap, KindPatch, KindFlatMap, KindBranch, KindLog:
+	case KindFilter, KindMap, KindPatch, KindFlatMap, KindBranch, KindLog, KindRoute:
 		return DrainRestart, "expressions or policy"
 	}
 	return DrainRestart, "settings"

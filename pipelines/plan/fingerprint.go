@@ -113,6 +113,8 @@ func (n *Node) action() string {
 		return signature(n.FlatMap)
 	case KindLog:
 		return n.Log.Signature()
+	case KindRoute:
+		return n.Route.Signature()
 	case KindKeyBy:
 		return signature(n.KeyBy.Key) + n.KeyBy.Topic
 	case KindBranch:

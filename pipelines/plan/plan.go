@@ -110,6 +110,7 @@ const (
 	KindThrottle  Kind = "throttle"
 	KindPlugin    Kind = "plugin"
 	KindLog       Kind = "log"
+	KindRoute     Kind = "route"
 )
 
 // Node is one operator.
@@ -140,6 +141,7 @@ type Node struct {
 	Gate      *Gate                  // KindDedupe, KindThrottle
 	Plugin    *PluginStep            // KindPlugin
 	Log       *expression.Template   // KindLog
+	Route     *expression.Template   // KindRoute: the topic of a record; nothing comes out
 
 	// Carry are the joined rows that are read further down. Where records leave the process or
 	// the sub-topology (plugin, key_by) they travel in the headers expression.RowHeader(name);

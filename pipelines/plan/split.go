@@ -29,6 +29,9 @@ func (n *Node) programs() []*expression.Program {
 	if n.Log != nil {
 		n.Log.Each(add)
 	}
+	if n.Route != nil {
+		n.Route.Each(add)
+	}
 	if n.KeyBy != nil {
 		add(n.KeyBy.Key)
 	}

@@ -98,6 +98,22 @@ func (a *assembly) timestamp(s *plan.Source) eventtime.Extractor {
 	}
 }
 
+// routeOf names the topic of a record, and takes from it what only this pipeline's steps
+// understand. The function is shared by the tasks, as that of timestamp.
+func (a *assembly) routeOf(n *plan.Node) func(*operator.Record) (string, error) {
+	views := newViewPool(n.Set, a.now)
+	return func(r *operator.Record) (string, error) {
+		v := views.get()
+		defer views.put(v)
+		topic, err := n.Route.Append(nil, v.at(r))
+		if err != nil {
+			return "", classify(err)
+		}
+		r.Headers = publicHeaders(r.Headers)
+		return a.topic(string(topic)), nil
+	}
+}
+
 // node adds one node behind what it reads.
 func (a *assembly) node(n *plan.Node) error {
 	id := n.StreamID()
@@ -119,6 +135,8 @@ func (a *assembly) node(n *plan.Node) error {
 		add(flatMapStep(n.Set, n.FlatMap, a.now))
 	case plan.KindLog:
 		add(logStep(n.Set, n.Log, n.ID, a.log, a.now))
+	case plan.KindRoute:
+		a.b.Route(id, from, a.routeOf(n), topology.SinkOptions{OnError: &policy})
 	case plan.KindKeyBy:
 		a.keyBy(n, id, from, &policy)
 	case plan.KindBranch:

@@ -13,6 +13,8 @@ const (
 	ClassTimestamp = "event_time"
 	// ClassNullKey is the class of a record without a key where one is needed.
 	ClassNullKey = "key"
+	// ClassRoute is the class of a record that names a topic it may not go to.
+	ClassRoute = "route"
 	// ClassOverflow is the class of a sum that does not fit 64 bits.
 	ClassOverflow = "overflow"
 	// ClassTooLarge is the class of a result that has grown above its bound.

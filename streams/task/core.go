@@ -22,6 +22,9 @@ type CoreOptions struct {
 	// Partitions returns the number of partitions of a topic the task writes to, 0 if the topic
 	// does not exist. nil asks the topology alone.
 	Partitions func(topic string) int32
+	// Route makes a topic that a record names if it is not there, and returns the number of its
+	// partitions. nil takes Partitions, or 1.
+	Route func(topic string) (int32, error)
 	// Snapshot restores a Core; nil starts at the beginning of every input.
 	Snapshot []byte
 	// Decisions about idle lanes of an earlier run over the same input, to be made again.

@@ -24,7 +24,9 @@ type nodeState struct {
 	outs []*operator.Batch
 	// partitions of the sink's topic.
 	partitions int32
-	told       told // what the readers of a repartition topic know
+	// routes are the partitions of the topics that records have named.
+	routes map[string]int32
+	told   told // what the readers of a repartition topic know
 }
 
 // port is where a node reads.
@@ -101,7 +103,7 @@ func (c *Core) makeSteps() error {
 		n := c.makeNode(&sub.Nodes[i], readers)
 		n.ctx = context(operator.ContextOptions{Step: n.spec.ID, OnError: n.spec.OnError,
 			Late: n.spec.Late, Outputs: n.spec.Outputs}, n.spec.Kind)
-		if s := n.spec.Sink; s != nil {
+		if s := n.spec.Sink; s != nil && s.TopicOf == nil {
 			if n.partitions = c.partitionsOf(s.Topic, s.Partitions); n.partitions <= 0 {
 				faults = append(faults, fmt.Errorf("step %s writes to topic %q, "+
 					"which does not exist", n.spec.ID, s.Topic))

@@ -53,15 +53,25 @@ func (o *outputs) write(n *nodeState, in *operator.Batch) (written int, err erro
 			}
 			continue
 		}
-		partition := o.core.opts.Partition % n.partitions
+		topic, partitions, failed, err := o.core.route(n, rec)
+		if failed != nil {
+			err = n.ctx.Fail(rec, operator.ClassRoute, failed)
+		}
+		if err != nil {
+			return written, err
+		}
+		if failed != nil {
+			continue
+		}
+		partition := o.core.opts.Partition % partitions
 		switch {
 		case key != nil:
-			partition = record.PartitionForKey(key, n.partitions)
+			partition = record.PartitionForKey(key, partitions)
 		case s.Repartition: // a null key is only passed on to be spread
-			partition = int32((rec.Order >> 1) % int64(n.partitions))
+			partition = int32((rec.Order >> 1) % int64(partitions))
 		}
 		x := record.Record{Timestamp: rec.Timestamp, Key: key, Value: value, Headers: rec.Headers}
-		o.add(rec, s.Topic, partition, x, o.passOn(n, rec, &x))
+		o.add(rec, topic, partition, x, o.passOn(n, rec, &x))
 		written++
 	}
 	return written, nil

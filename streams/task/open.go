@@ -222,6 +222,7 @@ func (t *loop) openCore(s start) error {
 		Topology: t.opts.Topology, Sub: t.sub, Partition: t.partition, Stores: t.db,
 		Partitions: func(topic string) int32 { return s.topics[topic].Partitions },
 		Snapshot:   t.last.Snapshot,
+		Route:      t.routeTo,
 		Decisions:  t.opts.Decisions,
 		Clock:      time.Now,
 	})
@@ -239,6 +240,27 @@ func (t *loop) openCore(s start) error {
 		t.byTP[tp] = i
 	}
 	return nil
+}
+
+// routeTo finds or makes a topic that a record named.
+func (t *loop) routeTo(topic string) (int32, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), t.opts.DrainTimeout)
+	defer cancel()
+	admin := t.opts.Cluster.Admin()
+	infos, err := admin.Topics(ctx, topic)
+	if err != nil || infos[topic].Partitions > 0 {
+		return infos[topic].Partitions, err
+	}
+	spec := client.TopicSpec{Name: topic, Partitions: t.sub.Partitions,
+		Replication: t.opts.Replication, Configs: map[string]string{"retention.ms": "-1",
+			"max.message.bytes": client.LargeRecords}}
+	if err := admin.CreateTopics(ctx, spec); err != nil {
+		return 0, err
+	}
+	t.log.Info("topic made, a record is routed to it", "topic", topic,
+		"partitions", spec.Partitions)
+	infos, err = admin.Topics(ctx, topic)
+	return infos[topic].Partitions, err
 }
 
 // idleAfter is that of the source of a topic.

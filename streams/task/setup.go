@@ -137,7 +137,7 @@ func OutputTopics(sub *topology.Sub) []string {
 		if n.Late.Topic != "" {
 			topics[n.Late.Topic] = true
 		}
-		if n.Sink != nil {
+		if n.Sink != nil && n.Sink.TopicOf == nil {
 			topics[n.Sink.Topic] = true
 		}
 	}

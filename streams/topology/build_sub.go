@@ -89,6 +89,9 @@ func (p *plan) sourcePartitions(d *draft) int32 {
 
 // sinkPartitions returns the partitions of a sink's topic, 0 when they are not known.
 func (p *plan) sinkPartitions(d *draft, s *Sub) int32 {
+	if d.keyBy == nil && d.node.Sink.TopicOf != nil {
+		return 0
+	}
 	if d.keyBy == nil {
 		return max(0, p.partitions(d.node.Sink.Topic))
 	}

@@ -271,6 +271,21 @@ func (b *Builder) Sink(id, from, topic string, o SinkOptions) {
 		node: &Node{ID: id, Kind: "sink", Sink: &Sink{Topic: topic, Encode: o.Encode}}})
 }
 
+// Route writes each record to the topic that topicOf names. A topic that is not there is made with
+// as many partitions as there are tasks. A record that names one it may not go to (no name of a
+// topic, one the pipeline reads, or one too many) fails with class route.
+func (b *Builder) Route(id, from string, topicOf func(*operator.Record) (string, error),
+	o SinkOptions) {
+	if o.Encode == nil {
+		o.Encode = operator.Encode
+	}
+	if topicOf == nil {
+		b.fault("route %q: no function for the topic", id)
+	}
+	b.add(&draft{id: id, kind: "sink", from: []string{from}, onError: o.OnError,
+		node: &Node{ID: id, Kind: "sink", Sink: &Sink{TopicOf: topicOf, Encode: o.Encode}}})
+}
+
 // ErrInvalid wraps everything Build finds wrong.
 var ErrInvalid = errors.New("invalid topology")
 
@@ -293,7 +308,7 @@ func (b *Builder) Topics() []string {
 			add(d.table.Topic)
 		case d.node != nil:
 			if d.node.Sink != nil {
-				add(d.node.Sink.Topic)
+				add(d.node.Sink.Topic) // "" of a route, which is left out
 			}
 			add(d.node.Late.Topic)
 		}

@@ -89,6 +89,8 @@ type Node struct {
 // Sink is a topic a node writes to.
 type Sink struct {
 	Topic string
+	// TopicOf names the topic of each record, when there is no Topic.
+	TopicOf func(rec *operator.Record) (string, error)
 	// Partitions is the number of partitions, 0 when it was not known to Build.
 	Partitions int32
 	Encode     operator.EncodeFunc

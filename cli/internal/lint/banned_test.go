@@ -33,7 +33,8 @@ var bans = []ban{
 		instead: "the Printer of cli/output, or a *slog.Logger"},
 	{call: "log.*", within: []string{""}, instead: "a *slog.Logger from Options"},
 	{call: "os.Exit", within: []string{""},
-		except:  []string{"cli/millstream", "plugins/sdk", "plugins", "connectors"},
+		except: []string{"cli/millstream", "plugins/sdk", "plugins", "connectors",
+			"examples"},
 		instead: "return an error; only main exits"},
 }
 

@@ -10,11 +10,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
+	"github.com/millstream-io/millstream/core/record"
 	"github.com/millstream-io/millstream/examples/nexmark"
+	"github.com/millstream-io/millstream/streams/client"
 )
 
 func main() {
@@ -63,19 +62,41 @@ func toFiles(g nexmark.Generator, events int64, dir string) (err error) {
 	return nil
 }
 
+// toTopics makes what is missing of the topics and writes to them; bids go round all partitions.
 func toTopics(g nexmark.Generator, events int64, broker string) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(broker),
-		kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
+	ctx := context.Background()
+	cluster, err := client.NewKafka(client.Options{Seeds: []string{broker}})
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	var failed error // written by the callbacks, which Flush waits for, one after the other
+	defer cluster.Close()
+	topics := []string{"bids", "auctions", "persons"}
+	var specs []client.TopicSpec
+	for _, topic := range topics {
+		specs = append(specs, client.TopicSpec{Name: topic, Partitions: 6})
+	}
+	if err := cluster.Admin().CreateTopics(ctx, specs...); err != nil {
+		return err
+	}
+	there, err := cluster.Admin().Topics(ctx, topics...)
+	if err != nil {
+		return err
+	}
+	producer, err := cluster.Producer()
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
 	for n := range events {
 		topic, key, value := g.Record(n)
-		client.Produce(context.Background(), &kgo.Record{Topic: topic, Key: key, Value: value,
-			Timestamp: time.UnixMilli(g.Time(n))},
-			func(_ *kgo.Record, err error) { failed = errors.Join(failed, err) })
+		to := client.TopicPartition{Topic: topic, Partition: int32(n % int64(there[topic].Partitions))}
+		if key != nil {
+			to.Partition = record.PartitionForKey(key, there[topic].Partitions)
+		}
+		r := record.Record{Timestamp: g.Time(n), Key: key, Value: value}
+		if _, err := producer.Send(ctx, to, []record.Record{r}); err != nil {
+			return err
+		}
 	}
-	return errors.Join(client.Flush(context.Background()), failed)
+	return producer.Flush(ctx)
 }
