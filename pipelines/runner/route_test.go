@@ -16,7 +16,8 @@ import (
 // pipeline's own input is a dead letter. The run is a replay, whose outputs stand beside.
 func TestRouteMakesTheTopicsItsRecordsName(t *testing.T) {
 	m := client.NewMemory()
-	require.NoError(t, m.Admin().CreateTopics(t.Context(), client.TopicSpec{Name: "in", Partitions: 1}))
+	require.NoError(t, m.Admin().CreateTopics(t.Context(),
+		client.TopicSpec{Name: "in", Partitions: 1}))
 	for i, site := range []string{"no", "de", "no", "/"} {
 		require.NoError(t, m.Append(client.TopicPartition{Topic: "in"}, record.Record{
 			Value: fmt.Appendf(nil, `{"n":%d,"site":%q}`, i, site)}))
