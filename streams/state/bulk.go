@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 // Bulk gathers changelog records for a restore and writes them to the file in large sorted
@@ -97,7 +98,7 @@ func (b *Bulk) put(tx *bolt.Tx) error {
 		} else {
 			err = bucket.Put(key, row.value)
 		}
-		if errors.Is(err, bolt.ErrKeyTooLarge) {
+		if errors.Is(err, bolterrors.ErrKeyTooLarge) {
 			err = ErrKeyTooLong
 		}
 		if err != nil {

@@ -106,10 +106,9 @@ func TestAnyScheduleGivesTheSameBytes(t *testing.T) {
 
 // schedule is one run by a seed.
 type schedule struct {
-	t    *testing.T
-	rnd  *rand.Rand
-	ws   *streamstest.Workers
-	dirs int
+	t   *testing.T
+	rnd *rand.Rand
+	ws  *streamstest.Workers
 	// names of the workers that run, and how they share.
 	names   []string
 	share   task.Share

@@ -49,11 +49,6 @@ type holding struct {
 	copy *standby // of a standby
 }
 
-func (h *holding) end() {
-	h.stop()
-	<-h.done
-}
-
 // id names a task in the group.
 func (s *seat) id() string { return fmt.Sprintf("%s.%d", s.sub.Name, s.partition) }
 
