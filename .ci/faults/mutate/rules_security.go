@@ -126,7 +126,7 @@ var securityMutants = []mutant{
 	// S8: who can be reached.
 	{"S8: without authentication the network is not served", "core/listeners.go",
 		"if asked || b.opts.Insecure || !ok || tcp.IP.IsLoopback() {", "if true || asked || !ok || tcp == nil {",
-		[]string{".:Listen|Insecure|Reach"}},
+		[]string{".:Start|Serve"}},
 	// S12, S17: what is told.
 	{"S12: profiles are for this machine", "core/server/admin/profile.go", "case !isLoopback(r.RemoteAddr), site", "case site",
 		[]string{"server/admin"}},
@@ -152,12 +152,12 @@ var securityMutants = []mutant{
 	{"S21: connections are bounded", "core/server/conn_limits.go", "case len(s.mu.open) >= total:", "case total < 0:",
 		[]string{"server:Connections"}},
 	{"S21: connections of an address are bounded", "core/server/conn_limits.go", "case s.mu.byIP[c.host] >= perIP:", "case perIP < 0:",
-		[]string{"server:Connections"}},
+		[]string{"server:Connection|Limit"}},
 	// S25: the audit log.
 	{"S25: what is denied is in the audit log", "core/server/listener.go", "\ts.denied(c, op, kind, name)\n", "",
-		[]string{"server:Audit"}},
+		[]string{"server:S25"}},
 	{"S25: changes are in the audit log", "core/server/audit.go", "if !ok || r.client.trusted {", "if ok || r.client.trusted {",
-		[]string{"server:Audit"}},
+		[]string{"server:S25"}},
 	{"S25: logins are in the audit log", "core/server/login.go", "if c.s.logins.allow() {", "if false {",
-		[]string{"server:Audit|Login"}},
+		[]string{"server:S25"}},
 }
