@@ -84,8 +84,8 @@ func TestCommitThatTimesOutIsNotForgotten(t *testing.T) {
 	require.Eventually(t, func() bool { return commit(1) == nil }, 10*time.Second,
 		10*time.Millisecond)
 
-	remove := disk.Inject(vfs.Rule{
-		Op: vfs.OpSync, Path: "__consumer_offsets", Delay: 500 * time.Millisecond,
+	remove := disk.Inject(vfs.Rule{ // whichever file the commit is made durable in
+		Op: vfs.OpSync, Delay: 500 * time.Millisecond,
 	})
 	require.ErrorIs(t, commit(2), kerr.NotCoordinator)
 	remove()

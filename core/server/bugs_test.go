@@ -31,7 +31,7 @@ func TestBug_redpanda3826_RequestsInFlightKeepTheirOrder(t *testing.T) {
 	c := coretest.Start(t, coretest.Options{FS: disk})
 	newTopic(t, c, "t", 1, nil)
 	w := dial(t, c)
-	disk.Inject(vfs.Rule{Op: vfs.OpSync, Path: "t-0/", Delay: 5 * time.Millisecond})
+	disk.Inject(vfs.Rule{Op: vfs.OpSync, Delay: 5 * time.Millisecond})
 	var sent []int32
 	for i := range int32(40) {
 		sent = append(sent, w.send(idempotent(t, 2*i)))

@@ -151,7 +151,7 @@ func TestBug_redpanda16146_BetweenHighWatermarkAndEnd(t *testing.T) {
 	id := newTopic(t, c, "t", 1, nil)
 	w, producer := dial(t, c), dial(t, c)
 	fill(t, w, "t", 1)
-	slow := disk.Inject(vfs.Rule{Op: vfs.OpSync, Path: "t-0/", Delay: time.Second})
+	slow := disk.Inject(vfs.Rule{Op: vfs.OpSync, Delay: time.Second})
 	req := produceRequest(9, "t", id, 0, batch(t, 2, record.BuilderOptions{}))
 	sent := producer.send(req)
 	for offset := int64(1); offset <= 3; offset++ {

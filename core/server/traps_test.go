@@ -426,7 +426,7 @@ func TestBug_redpanda25636_1496_4898_AnswersKeepOrder(t *testing.T) {
 	c := coretest.Start(t, coretest.Options{FS: disk})
 	id := newTopic(t, c, "t", 1, nil)
 	w := dial(t, c)
-	disk.Inject(vfs.Rule{Op: vfs.OpSync, Path: "t-0/", Delay: 20 * time.Millisecond})
+	disk.Inject(vfs.Rule{Op: vfs.OpSync, Delay: 20 * time.Millisecond})
 	var reqs []kmsg.Request
 	var ids []int32
 	want := 0
