@@ -167,7 +167,7 @@ func FuzzRow(f *testing.F) {
 func FuzzAccumulatorRoundTrip(f *testing.F) {
 	f.Add(int64(1), 2.5, "x", uint8(1))
 	f.Fuzz(func(t *testing.T, i int64, x float64, s string, fn uint8) {
-		field := &Field{Func: Func(fn) % Reduce, Limit: 3, PerMille: 500}
+		field := &Field{Func: Func(fn % uint8(Reduce)), Limit: 3, PerMille: 500}
 		var a, b accumulator
 		for _, v := range []Value{IntValue(i), FloatValue(x), StringValue(s)} {
 			_ = a.add(field, &argument{value: v, shown: v, ts: i, order: int64(fn)})
