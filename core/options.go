@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/millstream-io/millstream/core/metadata"
@@ -26,6 +27,8 @@ type Options struct {
 	Insecure bool
 	// HTTPListen is the address of /healthz, /readyz, /metrics and /debug/pprof; "" serves none.
 	HTTPListen string
+	// HTTPHandlers are served there too, by pattern of net/http's ServeMux.
+	HTTPHandlers map[string]http.Handler
 	// NodeID is this node's id; it must stay the same for a DataDir. Default: that of DataDir, else
 	// 1.
 	NodeID int32

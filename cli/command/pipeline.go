@@ -27,6 +27,7 @@ func newPipelineCommand(a *app) *cobra.Command {
 		newPipelineWantedCommand(a, "start", "Start a stopped or failed pipeline where it stood",
 			deploy.WantRunning),
 		newPipelineLogsCommand(a), newPipelineGraphCommand(a), newPipelineExplainCommand(a),
+		newPipelineStateCommand(a),
 	)
 	return cmd
 }

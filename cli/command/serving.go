@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -21,6 +22,7 @@ import (
 	"github.com/millstream-io/millstream/core/vfs"
 	"github.com/millstream-io/millstream/core/vnet"
 	"github.com/millstream-io/millstream/pipelines/deploy"
+	"github.com/millstream-io/millstream/pipelines/query"
 	"github.com/millstream-io/millstream/pipelines/runner"
 	"github.com/millstream-io/millstream/streams/client"
 )
@@ -56,6 +58,8 @@ type node struct {
 	opts   nodeOptions
 	broker *core.Broker
 	store  *deploy.Store
+	// runner runs the pipelines; the broker's HTTP endpoints ask it for state.
+	runner *runner.Runner
 	moved  []string // what had to move to another port
 	worker worker
 }
@@ -75,10 +79,13 @@ func startNode(ctx context.Context, opts nodeOptions) (*node, error) {
 	if err := n.choosePorts(); err != nil {
 		return nil, err
 	}
+	n.runner = n.newRunner()
 	broker, err := core.Open(ctx, core.Options{
 		FS: vfs.OS(), Net: vnet.TCP(), DataDir: opts.dataDir,
 		Listen: n.opts.listen, HTTPListen: n.opts.http, Logger: opts.logger, Config: opts.configs,
-		Insecure: opts.insecure,
+		Insecure: opts.insecure, HTTPHandlers: map[string]http.Handler{
+			query.Root: query.Handler(query.HandlerOptions{Source: n.runner, Open: opts.insecure,
+				Logger: opts.logger})},
 	})
 	if err != nil {
 		return nil, explainOpen(err, opts)
@@ -127,15 +134,8 @@ func (n *node) startWorker(ctx context.Context) error {
 		return err
 	}
 	n.store = store
-	launcher := runner.New(runner.Options{
-		Cluster:    n.cluster,
-		StateDir:   filepath.Join(n.opts.dataDir, "state"),
-		CacheDir:   filepath.Join(n.opts.dataDir, "plugins"),
-		Connectors: connectors.Builtin(), ConnectorCommand: connectorCommand,
-		Output: n.opts.output, LogFor: n.logFor,
-	})
 	reconciler := deploy.NewReconciler(deploy.ReconcilerOptions{
-		Store: store, Launcher: launcher, OnStatus: n.opts.onStatus,
+		Store: store, Launcher: n.runner, OnStatus: n.opts.onStatus,
 		Logger: slog.New(pipelineLog{Handler: n.opts.logger.Handler(), of: func(name string) slog.Handler {
 			return store.LogHandler(name, slog.LevelInfo)
 		}}),
@@ -147,6 +147,18 @@ func (n *node) startWorker(ctx context.Context) error {
 		n.worker.err = reconciler.Run(workerCtx)
 	}()
 	return nil
+}
+
+// newRunner makes what runs pipelines; it starts nothing.
+func (n *node) newRunner() *runner.Runner {
+	return runner.New(runner.Options{
+		Cluster:    n.cluster,
+		StateDir:   filepath.Join(n.opts.dataDir, "state"),
+		CacheDir:   filepath.Join(n.opts.dataDir, "plugins"),
+		Connectors: connectors.Builtin(), ConnectorCommand: connectorCommand,
+		Output: n.opts.output, LogFor: n.logFor,
+		Address: func() string { return n.broker.HTTPAddr() },
+	})
 }
 
 // logFor sends what a pipeline says to the process's log and to the log topic.

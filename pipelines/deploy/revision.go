@@ -115,6 +115,8 @@ type Status struct {
 	Steps   []StepStatus   `json:"steps,omitempty"`
 	Sinks   []SinkStatus   `json:"sinks,omitempty"`
 	Replay  *Replay        `json:"replay,omitempty"`
+	// Address is where the worker that wrote this answers questions for state, host:port.
+	Address string `json:"address,omitempty"`
 	// Follower tells that another worker of the pipeline speaks for it; it is not written.
 	Follower bool `json:"-"`
 }

@@ -3,6 +3,7 @@ package runner
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/millstream-io/millstream/pipelines/check"
@@ -173,6 +174,9 @@ func (a *assembly) input(n *plan.Node, id string) string {
 // own, because each task needs its own view.
 func (a *assembly) keyBy(n *plan.Node, id, from string, policy *operator.ErrorPolicy) {
 	key := n.UserID() + ":key-set"
+	if n.Implicit && strings.HasSuffix(n.ID, ".with") { // a join may need a key on both sides
+		key = n.UserID() + ":with-set"
+	}
 	a.b.Process(key, []string{from}, topology.ProcessOptions{Kind: "key",
 		New: keyStep(n, a.now), OnError: policy})
 	a.width[n.ID] = a.partitions(n.KeyBy.Topic)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/millstream-io/millstream/pipelines/deploy"
 	"github.com/millstream-io/millstream/pipelines/plan"
+	"github.com/millstream-io/millstream/pipelines/query"
 	"github.com/millstream-io/millstream/plugins/pluginpb"
 	"github.com/millstream-io/millstream/streams/client"
 	"github.com/millstream-io/millstream/streams/task"
@@ -34,6 +35,7 @@ type instance struct {
 		ingests []*ingest
 		outputs []*output
 		procs   *processes
+		stores  []query.Store // what can be looked at
 	}
 }
 
@@ -74,6 +76,7 @@ func (in *instance) run(ctx context.Context) error {
 	if err := in.assemble(ctx, cluster, made, procs, ops); err != nil {
 		return err
 	}
+	in.runner.began(in)
 	return in.runAll(ctx, cluster)
 }
 
@@ -137,8 +140,8 @@ func (in *instance) assemble(
 		Group: in.app, CommitInterval: in.p.plan.Resources.CommitInterval, Logger: in.log}
 	if in.shared() {
 		opts.Share = &task.Share{Instance: in.runner.opts.Instance + "/" + in.app,
-			Standby: in.runner.opts.Standby,
-			Alone:   func(ctx context.Context) error { return in.lead(ctx, cluster) }}
+			Standby: in.runner.opts.Standby, Address: in.runner.opts.Address(),
+			Alone: func(ctx context.Context) error { return in.lead(ctx, cluster) }}
 	}
 	if err := in.bounds(ctx, cluster, made, &opts); err != nil {
 		return err
@@ -150,6 +153,7 @@ func (in *instance) assemble(
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.mu.worker, in.mu.procs = worker, procs
+	in.mu.stores = a.stores(topology, worker)
 	if !in.replay() {
 		in.mu.ingests = in.makeIngests(cluster, made, procs, worker)
 		in.mu.outputs = in.makeOutputs(cluster, made, procs)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/millstream-io/millstream/pipelines/check"
@@ -35,6 +36,9 @@ type Options struct {
 	// of a task that another one runs.
 	Instance string
 	Standby  int
+	// Address is where this process answers questions for state, "" if it does not; it may be known
+	// only after the runner is made.
+	Address func() string
 	// HangTimeout is how long a plugin may take for a batch before it counts as hung, 0 is the host's
 	// default.
 	HangTimeout time.Duration
@@ -58,6 +62,9 @@ func (o Options) withDefaults() Options {
 		log := o.Logger
 		o.LogFor = func(pipeline string) *slog.Logger { return log.With("pipeline", pipeline) }
 	}
+	if o.Address == nil {
+		o.Address = func() string { return "" }
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -68,12 +75,23 @@ func (o Options) withDefaults() Options {
 }
 
 // Runner starts pipelines; it is what a worker's [deploy.Reconciler] launches with.
-type Runner struct{ opts Options }
+type Runner struct {
+	opts Options
+
+	mu struct {
+		sync.Mutex
+		began map[string]*instance // the latest that has begun, by pipeline
+	}
+}
 
 var _ deploy.Launcher = (*Runner)(nil)
 
 // New returns a runner.
-func New(opts Options) *Runner { return &Runner{opts: opts.withDefaults()} }
+func New(opts Options) *Runner {
+	r := &Runner{opts: opts.withDefaults()}
+	r.mu.began = map[string]*instance{}
+	return r
+}
 
 // prepared is a revision that can be started.
 type prepared struct {

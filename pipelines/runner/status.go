@@ -16,7 +16,7 @@ func (in *instance) Status() deploy.Status {
 	follower := in.shared() && !in.mu.leads
 	in.mu.Unlock()
 	st := deploy.Status{Guarantees: map[string]string{}, State: deploy.Running, Since: in.since,
-		Follower: follower}
+		Follower: follower, Address: in.runner.opts.Address()}
 	for _, s := range in.p.plan.Sinks {
 		st.Guarantees[s.ID] = s.Guarantee
 	}

@@ -157,11 +157,16 @@ func (x *sliding) touched(t int64, isNew bool) []int64 {
 	if isNew && behind {
 		add(t + 1)
 	}
-	slices.Sort(x.starts)
-	x.starts = slices.Compact(x.starts)
+	x.starts = sortedOnce(x.starts)
 	return slices.DeleteFunc(x.starts, func(start int64) bool {
 		return x.closeTime(start) <= x.s
 	})
+}
+
+// sortedOnce sorts numbers in place and leaves each once.
+func sortedOnce(all []int64) []int64 {
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // tell emits the results a record changed, or remembers that they changed. bad is why a window's

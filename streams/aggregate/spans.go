@@ -51,7 +51,13 @@ func (r *spanRows) get(key []byte) error {
 	if !ok {
 		return nil
 	}
-	f := fields.Reader{Left: slices.Clone(row)}
+	return r.parse(slices.Clone(row))
+}
+
+// parse reads a row into spans, which alias it.
+func (r *spanRows) parse(row []byte) error {
+	r.spans = r.spans[:0]
+	f := fields.Reader{Left: row}
 	for range f.Count(5) {
 		s := span{start: f.Varint()}
 		s.end = s.start + int64(f.Uvarint())

@@ -26,7 +26,8 @@
 //
 // # Goroutines
 //
-// None. A DB and its stores belong to the goroutine of their task; Flush runs there too.
+// None. A DB and its stores belong to the goroutine of their task; Flush runs there too. Others
+// look at the file through a Reader: file.views keeps it open meanwhile.
 //
 // # Files
 //
@@ -35,6 +36,7 @@
 //	<path>.lock     exclusive lock, holds the owner's process id
 //	<path>.boot     boot id of the machine and "open" or "clean"
 //	<path>.torn     a file put aside after power loss or damage
+//	<path>.copy-…   the file at one commit, while somebody exports it
 //
 // Changelog keys (all integers big endian; start has its sign bit flipped, so that it sorts):
 //

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -40,6 +41,10 @@ type file struct {
 	db   *bolt.DB
 	tx   *bolt.Tx // current read transaction, nil when none
 	meta Meta     // as found at open
+
+	// views is held for reading by Readers of other goroutines, and for writing to set closed.
+	views  sync.RWMutex
+	closed bool
 }
 
 // openFile opens, checks and locks the file.
@@ -52,6 +57,7 @@ func openFile(opts Options) (_ *file, err error) {
 		return nil, err
 	}
 	f := &file{path: opts.Path, lock: lock, boot: opts.BootID}
+	removeCopies(opts.Path)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, f.close(false))
@@ -147,6 +153,9 @@ func (f *file) identify(want Identity) error {
 // trusted after a power loss, for which it is synced.
 func (f *file) close(clean bool) error {
 	var errs []error
+	f.views.Lock()
+	f.closed = true
+	f.views.Unlock()
 	if f.db != nil {
 		f.endRead()
 		if clean {

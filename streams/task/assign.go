@@ -26,6 +26,8 @@ type claim struct {
 	Alone bool `json:"alone,omitempty"`
 	// Files tells that it can keep state files, so that it may be given standbys.
 	Files bool `json:"files,omitempty"`
+	// Address is where others can ask it for the rows of its tasks.
+	Address string `json:"address,omitempty"`
 }
 
 // given is what a member gets (JSON).
@@ -38,6 +40,8 @@ type given struct {
 	Done []string `json:"done,omitempty"`
 	// Finished tells that all tasks have processed the end of their input.
 	Finished bool `json:"finished,omitempty"`
+	// Places are the addresses of the members that run tasks, by task.
+	Places map[string]string `json:"places,omitempty"`
 }
 
 // shared is one task to be given to somebody.
@@ -199,9 +203,15 @@ func (a *assignment) result() map[string]given {
 	if alone == "" {
 		alone = slices.Min(a.members)
 	}
+	places := map[string]string{}
+	for id, m := range a.active {
+		if address := a.claims[m].Address; address != "" {
+			places[id] = address
+		}
+	}
 	for _, m := range a.members {
 		g := given{Generation: generation + 1, Alone: m == alone, Finished: finished,
-			Done: slices.Sorted(maps.Keys(done))}
+			Done: slices.Sorted(maps.Keys(done)), Places: places}
 		for _, t := range a.tasks {
 			if a.active[t.id] == m {
 				g.Active = append(g.Active, t.id)

@@ -79,7 +79,9 @@ func (t *loop) seal(ctx context.Context, next commitRecord, inputs []Input) erro
 	}
 	t.out.bytes = 0
 	t.last = next
-	err = t.db.Commit(time.Now(), state.Meta{Next: t.out.txn.Acked(t.changelog), Commit: value})
+	end := t.out.txn.Acked(t.changelog)
+	t.status.changelogEnd.Store(end)
+	err = t.db.Commit(time.Now(), state.Meta{Next: end, Commit: value})
 	if err == nil {
 		return nil
 	}

@@ -86,6 +86,12 @@
 // except that Worker.mu is held over inbox.end, and reader.mu over the Consumer's Assign,
 // Unassign, Pause and Resume, which do not block.
 //
+// # Looking at state
+//
+// Worker.Parts gives the state files of tasks to others (query.go), with the position of what is in
+// them: committed rows only, each view those of one commit. Workers of a group tell each other
+// where they can be asked (claim.Address, given.Places).
+//
 // # Files
 //
 // <StateDir>/<app>/<sub>-<partition>.db and its companions, see package state.

@@ -50,6 +50,8 @@ type loop struct {
 	committed func(inputs []Input)
 
 	inbox *inbox
+	// flushes asks for the committed rows to be written to the state file.
+	flushes chan chan error
 	// done is closed when run has returned.
 	done chan struct{}
 
@@ -84,10 +86,11 @@ type loop struct {
 func newLoop(opts Options, s *seat) *loop {
 	t := &loop{
 		opts: opts, sub: s.sub, partition: s.partition, name: s.name, status: &s.status,
-		inbox:  newInbox(opts.InboxBytes),
-		done:   make(chan struct{}),
-		byTP:   map[client.TopicPartition]*input{},
-		paused: map[client.TopicPartition]bool{},
+		inbox:   newInbox(opts.InboxBytes),
+		flushes: make(chan chan error),
+		done:    make(chan struct{}),
+		byTP:    map[client.TopicPartition]*input{},
+		paused:  map[client.TopicPartition]bool{},
 	}
 	t.log = opts.Logger.With("task", t.name)
 	t.changelog = client.TopicPartition{
@@ -117,6 +120,7 @@ func (t *loop) run(ctx context.Context) error {
 	timer := time.NewTimer(t.opts.CommitInterval)
 	defer timer.Stop()
 	for {
+		t.flushAsked()
 		busy, err := t.turn(ctx)
 		switch {
 		case t.killed.Load():
@@ -155,6 +159,8 @@ func (t *loop) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-t.inbox.wake:
+		case done := <-t.flushes:
+			done <- t.db.Flush()
 		case <-timer.C:
 		}
 	}

@@ -101,7 +101,7 @@ func (t *loop) openState(ctx context.Context, changelogID string) error {
 	for try := 0; ; try++ {
 		db, err := state.Open(t.stateOptions(changelogID))
 		if err == nil {
-			t.db = db
+			t.useState(db)
 			return nil
 		}
 		if !errors.Is(err, state.ErrLocked) || try >= int(t.opts.LockWait/lockPause) {
@@ -126,10 +126,14 @@ func (t *loop) stateOptions(changelogID string) state.Options {
 		Task: t.name, Fingerprint: t.sub.Fingerprint, Changelog: changelogID,
 	}
 	if t.opts.StateDir != "" {
-		opts.Path = filepath.Join(t.opts.StateDir, t.opts.Topology.App,
-			fmt.Sprintf("%s-%d.db", t.sub.Name, t.partition))
+		opts.Path = statePath(&t.opts, t.sub.Name, t.partition)
 	}
 	return opts
+}
+
+// statePath is the state file of a task.
+func statePath(o *Options, sub string, partition int32) string {
+	return filepath.Join(o.StateDir, o.Topology.App, fmt.Sprintf("%s-%d.db", sub, partition))
 }
 
 // fitState puts a state file aside that is not a prefix of the changelog as it is now, because the
@@ -148,8 +152,14 @@ func (t *loop) fitState(changelogID string, log client.Range) error {
 	if err != nil {
 		return fmt.Errorf("task %s: %w", t.name, err)
 	}
-	t.db = db
+	t.useState(db)
 	return nil
+}
+
+// useState makes db the state of the task and lets others look at it.
+func (t *loop) useState(db *state.DB) {
+	t.db = db
+	t.status.reader.Store(db.Reader())
 }
 
 // restore applies the changelog from where the state file ends to the last commit record; known is
@@ -167,6 +177,7 @@ func (t *loop) restore(ctx context.Context, consumer client.Consumer, log client
 		return meta.Commit != nil, nil
 	}
 	t.status.restore(0, f.offset+1-from)
+	t.status.changelogEnd.Store(f.offset + 1)
 	began := time.Now()
 	read := int64(0)
 	put, commit := t.restorer(began)
@@ -378,6 +389,7 @@ func (t *loop) close(ctx context.Context, failed error) error {
 	if t.db == nil {
 		return nil
 	}
+	t.status.reader.Store(nil)
 	if failed != nil && t.opts.killOnError || t.killed.Load() {
 		return t.db.Kill()
 	}

@@ -22,6 +22,8 @@ type Share struct {
 	Standby int
 	// Session is how long a worker that is not heard of keeps its tasks; 0 is 45 s.
 	Session time.Duration
+	// Address is where others can ask this worker for the rows of its tasks; empty says nothing.
+	Address string
 	// Alone, if set, runs in one of the workers at a time.
 	Alone func(ctx context.Context) error
 }
@@ -101,6 +103,7 @@ func (w *Worker) share(ctx context.Context, r *runs) error {
 				return fmt.Errorf("pipeline %s: read assignment: %w", w.opts.Topology.App, err)
 			}
 		}
+		w.places.Store(&g.Places)
 		if finished = g.Finished; finished {
 			return nil
 		}
@@ -153,7 +156,8 @@ func (s *sharing) claim() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := claim{Generation: s.mu.generation, Alone: s.mu.alone != nil,
-		Files: s.w.opts.StateDir != "", Done: done, Owned: slices.Sorted(maps.Keys(s.mu.held))}
+		Files: s.w.opts.StateDir != "", Address: s.w.opts.Share.Address,
+		Done: done, Owned: slices.Sorted(maps.Keys(s.mu.held))}
 	for id, h := range s.mu.copied {
 		if lag := h.copy.lag.Load(); lag >= 0 {
 			if c.Warm == nil {

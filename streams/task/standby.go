@@ -57,7 +57,10 @@ func (c *standby) follow(ctx context.Context) (err error) {
 	if err := t.openState(ctx, s.changelogID); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, t.db.Close()) }()
+	defer func() {
+		c.seat.status.reader.Store(nil)
+		err = errors.Join(err, t.db.Close())
+	}()
 	consumer, err := c.w.opts.Cluster.Consumer()
 	if err != nil {
 		return err
@@ -116,6 +119,7 @@ func (c *standby) apply(t *loop, records []record.Record) error {
 func (c *standby) progress(at, end int64) {
 	was := c.lag.Swap(max(0, end-at))
 	c.seat.status.restore(at, end)
+	c.seat.status.changelogEnd.Store(end)
 	if c.lag.Load() <= warmLag && (was < 0 || was > warmLag) {
 		c.warm()
 	}

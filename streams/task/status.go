@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/millstream-io/millstream/streams/state"
 )
 
 // Phase is what a task is doing.
@@ -76,6 +78,10 @@ type InputStatus struct {
 type taskStatus struct {
 	processed atomic.Int64
 	rows      atomic.Int64
+	// changelogEnd is the offset after the last commit known here.
+	changelogEnd atomic.Int64
+	// reader looks at the state file, nil while there is none here.
+	reader atomic.Pointer[state.Reader]
 
 	mu struct {
 		sync.Mutex

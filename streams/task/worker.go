@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 
 	"github.com/millstream-io/millstream/streams/client"
 	"github.com/millstream-io/millstream/streams/operator"
@@ -23,6 +24,8 @@ type Worker struct {
 	// opening holds a token for each task that restores.
 	opening chan struct{}
 	setup   *setup // of prepare, fixed before the tasks start
+	// places are the addresses of the workers that run tasks, by task id; nil without a group.
+	places atomic.Pointer[map[string]string]
 
 	mu struct {
 		sync.Mutex

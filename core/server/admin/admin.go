@@ -24,6 +24,8 @@ type Options struct {
 	Ready func() error
 	// Sources are what /metrics tells, before the Go runtime and the process.
 	Sources []metrics.Source
+	// Handlers are served too, by pattern.
+	Handlers map[string]http.Handler
 	// Logger takes errors of the HTTP server; nil discards them.
 	Logger *slog.Logger
 }
@@ -53,6 +55,9 @@ func New(opts Options) *Server {
 	mux.Handle("GET /healthz", check(opts.Healthy))
 	mux.Handle("GET /readyz", check(opts.Ready))
 	mux.Handle("GET /metrics", &page{sources: opts.Sources, rest: registry, log: opts.Logger})
+	for pattern, handler := range opts.Handlers {
+		mux.Handle(pattern, handler)
+	}
 	addProfiles(mux)
 	return &Server{http: http.Server{
 		Handler: mux, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,

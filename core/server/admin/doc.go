@@ -5,6 +5,7 @@
 //	GET /healthz  200 while the process serves its purpose at all, 503 once the disk has failed
 //	GET /readyz   200 when clients are served, 503 with the reason before, and while draining
 //	GET /metrics  Prometheus's text format: what the broker counts, the Go runtime, the process
+//	Options.Handlers  what is served beside these: state of pipelines
 //	GET /debug/pprof/...  Go's profiles, for clients on this machine only; arguments are not told
 //
 // # Goroutines
