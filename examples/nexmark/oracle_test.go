@@ -26,7 +26,7 @@ var oracles = map[string]func(w *world) []row{
 		}
 		return row{"auction": b.Auction, "price": b.Price}
 	}),
-	"q3": q3, "q7": q7, "q11": q11, "q12": q12,
+	"q3": q3, "q4": q4, "q5": q5, "q7": q7, "q8": q8, "q9": q9, "q11": q11, "q12": q12,
 	"q13": perBid(func(b *nexmark.Bid) row {
 		return row{"auction": b.Auction, "bidder": b.Bidder, "price": b.Price,
 			"dateTime": b.DateTime, "value": fmt.Sprintf("v%d", b.Auction%100)}
@@ -90,17 +90,6 @@ func each[K comparable](groups grouped[K], fn func(k K, bids []*nexmark.Bid) row
 }
 
 const day = int64(24 * time.Hour / time.Millisecond)
-
-func q7(w *world) []row {
-	all := func(*nexmark.Bid) string { return "" }
-	return each(group(w, 10_000, all), func(_ string, bids []*nexmark.Bid) row {
-		high := int64(0)
-		for _, b := range bids {
-			high = max(high, b.Price)
-		}
-		return row{"price": high}
-	})
-}
 
 func q11(w *world) (rows []row) {
 	last, count := map[int64]int64{}, map[int64]int{}

@@ -18,17 +18,15 @@ type changes struct {
 	keys  [][]byte // scratch of take
 }
 
-// next returns the last multiple of every that stream time passes between s and to. Those before
-// it were missed and count as one with it. The first time of all and the end of input pass none,
-// but at the end everything that changed comes out.
+// next returns the first multiple of every that stream time passes between s and to. Nothing has
+// changed when it passes those behind it, so they count as one with it, whether time goes there in
+// one move or in many. The first time of all passes none; at the end everything comes out.
 func (c *changes) next(s, to int64) (at int64, ok bool) {
 	if s == operator.NoTime {
 		return 0, false
 	}
-	if to == operator.EndOfTime {
-		return s - floorMod(s, c.every) + c.every, true
-	}
-	return operator.LastMultiple(s, to, c.every)
+	at = s - floorMod(s, c.every) + c.every
+	return at, at <= to || to == operator.EndOfTime
 }
 
 func floorMod(a, b int64) int64 {

@@ -247,7 +247,8 @@ func gone(err error) bool {
 func settled(ctx context.Context, fn func() error) error {
 	for try := 0; ; try++ {
 		err := fn()
-		if err == nil || !notYet(err) || gone(err) {
+		wait := notYet(err) || errors.Is(err, kerr.ConcurrentTransactions)
+		if err == nil || !wait || gone(err) {
 			return err
 		}
 		pause := time.NewTimer(backoff(try))

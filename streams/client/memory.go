@@ -33,6 +33,8 @@ type Memory struct {
 		groups map[string]map[TopicPartition]int64
 		notes  map[string]map[TopicPartition]string
 		ids    map[string]*memID // by transactional id
+		// lastEpoch is the last one given to a holder of any id.
+		lastEpoch int
 		// members are the groups that share work, by id.
 		members map[string]*memGroup
 		nextID  int

@@ -10,7 +10,7 @@ import (
 
 // memID is a transactional id.
 type memID struct {
-	epoch int
+	epoch int     // of its holder; no two holders of an id have the same, also when it was forgotten
 	open  *memTxn // nil when no transaction is open
 }
 
@@ -67,6 +67,15 @@ func (m *Memory) Expire() {
 	}
 }
 
+// Forget does what a log does with transactional ids that nobody has used for
+// transactional.id.expiration.ms: those without an open transaction are gone. Their producers
+// cannot go on.
+func (m *Memory) Forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.mu.ids, func(_ string, id *memID) bool { return id.open == nil })
+}
+
 // takeLocked raises the epoch of an id, aborts its open transaction and returns the epoch.
 func (m *Memory) takeLocked(id string) int {
 	if m.mu.ids[id] == nil {
@@ -77,7 +86,8 @@ func (m *Memory) takeLocked(id string) int {
 		m.endLocked(state.open, memAborted)
 		state.open = nil
 	}
-	state.epoch++
+	m.mu.lastEpoch++
+	state.epoch = m.mu.lastEpoch
 	return state.epoch
 }
 
@@ -98,11 +108,11 @@ func (t *memTransactor) Send(ctx context.Context, tp TopicPartition, records []r
 	if len(records) > 0 && t.txn == nil && t.err == nil && !t.closed {
 		t.m.mu.Lock()
 		state := t.m.mu.ids[t.id]
-		if state.epoch == t.epoch {
+		if state != nil && state.epoch == t.epoch {
 			t.txn = &memTxn{logs: map[*memLog]bool{}}
 			state.open = t.txn
 		} else {
-			t.err = fmt.Errorf("append to %s: %w: id %s was taken over", tp, ErrLost, t.id)
+			t.err = fmt.Errorf("append to %s: %w: id %s was taken over or forgotten", tp, ErrLost, t.id)
 		}
 		t.m.mu.Unlock()
 	}

@@ -68,6 +68,8 @@ type ContextOptions struct {
 	Outputs  []string // names of the step's outputs; none means one without a name
 	// StreamTime is the time of the task when the step is made: what was due then was emitted.
 	StreamTime int64
+	// EventTime is the time to which the last record of the task had moved it, at most StreamTime.
+	EventTime int64
 }
 
 // Context is what a step sees of its task. It is valid for the life of the task.
@@ -99,6 +101,10 @@ func (c *Context) Stats() *Stats { return c.opts.Stats }
 // StartTime returns the stream time at which the step was made or restored: everything due by
 // then has been emitted.
 func (c *Context) StartTime() int64 { return c.opts.StreamTime }
+
+// StartEventTime returns the stream time of the last record before the step was made or restored;
+// watermarks may have moved time further since.
+func (c *Context) StartEventTime() int64 { return c.opts.EventTime }
 
 // SetOutputs tells where the named outputs of this run go; called by the task.
 func (c *Context) SetOutputs(outs []*Batch) { c.outs = outs }

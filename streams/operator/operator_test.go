@@ -268,7 +268,8 @@ func TestLateRecordsGoWhereThePolicySays(t *testing.T) {
 }
 
 func TestOrderAtFindsTheEventThatMovedTime(t *testing.T) {
-	b := Batch{Steps: []TimeStep{{10, 2}, {12, 6}, {30, 8}}}
+	b := Batch{Steps: []TimeStep{{Time: 10, Order: 2}, {Time: 12, Order: 6},
+		{Time: 30, Order: 8}}}
 	for due, order := range map[int64]int64{9: 2, 10: 2, 11: 6, 12: 6, 13: 8, 30: 8} {
 		require.Equal(t, order, b.OrderAt(due), "due %d", due)
 	}

@@ -134,7 +134,13 @@ type Batch struct {
 }
 
 // TimeStep says that stream time went up to Time; what became due by that has the stamp Order.
-type TimeStep struct{ Time, Order int64 }
+type TimeStep struct {
+	Time, Order int64
+	// Event tells that the next record of the task was about to be processed, though it may not
+	// come to the step. Other steps of time are those of watermarks alone: how many of them there
+	// are between two events is an accident of when what was read.
+	Event bool
+}
 
 // OrderAt returns the Order of what is due at a time that was passed in this run. It is that of
 // the event that moved time, even if its record never came to the step that asks: so the stamp

@@ -39,19 +39,26 @@ type barePart struct {
 
 func newBare(t *testing.T, d *datadriven.TestData) engine {
 	b := &bare{s: parseSetup(t, d), time: operator.NoTime, stores: streamstest.NewStores()}
-	if b.s.join != nil {
-		b.op = join.New(*b.s.join, "rows", nil)()
-	} else {
+	if b.s.join == nil {
 		require.NoError(t, b.s.validate())
-		b.op = b.s.steps()
 	}
-	b.ctx = operator.NewContext(operator.ContextOptions{Step: "agg", Stores: b.stores,
-		Late: b.s.aggregate.Late, Reporter: b, StreamTime: operator.NoTime,
-		OnError: operator.ErrorPolicy{DeadLetterTopic: "dlq"}})
+	b.restart()
 	for range b.s.partitions {
 		b.parts = append(b.parts, barePart{max: operator.NoTime})
 	}
 	return b
+}
+
+// restart makes the operator, the first time or over what a former one has kept.
+func (b *bare) restart() {
+	if b.s.join != nil {
+		b.op = join.New(*b.s.join, "rows", nil)()
+	} else {
+		b.op = b.s.steps()
+	}
+	b.ctx = operator.NewContext(operator.ContextOptions{Step: "agg", Stores: b.stores,
+		Late: b.s.aggregate.Late, Reporter: b, StreamTime: b.time, EventTime: b.time,
+		OnError: operator.ErrorPolicy{DeadLetterTopic: "dlq"}})
 }
 
 // DeadLetter implements operator.Reporter.
@@ -77,11 +84,15 @@ func (b *bare) w(p *barePart) int64 {
 
 func (b *bare) feed(t *testing.T, line string) []string {
 	b.said = nil
-	if line == "end" {
+	switch line {
+	case "end":
 		for i := range b.parts {
 			b.parts[i].ended = true
 		}
 		return b.drain(t)
+	case "restart":
+		b.restart()
+		return nil
 	}
 	side, partition, raw := parseLine(t, line)
 	if side == "R" {
@@ -147,7 +158,8 @@ func (b *bare) drain(t *testing.T) []string {
 func (b *bare) process(t *testing.T, recs ...operator.Record) []string {
 	b.said = nil
 	var out operator.Batch
-	in := operator.Batch{Records: recs, StreamTime: b.time}
+	in := operator.Batch{Records: recs, StreamTime: b.time,
+		Steps: []operator.TimeStep{{Time: b.time, Order: b.events - 3, Event: len(recs) > 0}}}
 	require.NoError(t, b.op.Process(b.ctx, &in, &out))
 	var got []string
 	for _, r := range out.Records {
@@ -160,6 +172,8 @@ func (b *bare) process(t *testing.T, recs ...operator.Record) []string {
 type runner interface {
 	feed(t *testing.T, topic string, r record.Record)
 	end(t *testing.T)
+	// restart ends what runs as a kill would and begins again at the last commit.
+	restart(t *testing.T)
 	// settle lets everything be processed and, where the way to run says so, crash or move.
 	settle(t *testing.T)
 	output(topic string) []streamstest.Record
@@ -208,9 +222,12 @@ func topologyOf(s setup) *topology.Builder {
 }
 
 func (w *whole) feed(t *testing.T, line string) []string {
-	if line == "end" {
+	switch line {
+	case "end":
 		w.r.end(t)
-	} else {
+	case "restart":
+		w.r.restart(t)
+	default:
 		side, partition, raw := parseLine(t, line)
 		topic := fmt.Sprintf("in%d", partition)
 		if side == "R" {

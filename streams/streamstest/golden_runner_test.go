@@ -29,6 +29,8 @@ func (r *driven) feed(_ *testing.T, topic string, rec record.Record) { r.d.Feed(
 func (r *driven) end(*testing.T)                                     { r.d.EndOfInput() }
 func (r *driven) output(topic string) []streamstest.Record           { return r.d.Output(topic) }
 
+func (r *driven) restart(t *testing.T) { require.NoError(t, r.d.Crash()) }
+
 func (r *driven) settle(t *testing.T) {
 	require.NoError(t, r.d.Run())
 	if r.crash {
@@ -55,6 +57,8 @@ func (r *worked) feed(t *testing.T, topic string, rec record.Record) {
 
 func (r *worked) end(t *testing.T)                         { require.NoError(t, r.ws.EndOfInput()) }
 func (r *worked) output(topic string) []streamstest.Record { return r.ws.Output(topic) }
+
+func (r *worked) restart(t *testing.T) { require.NoError(t, r.ws.Move()) }
 
 func (r *worked) settle(t *testing.T) {
 	require.NoError(t, r.ws.Run())

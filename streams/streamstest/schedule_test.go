@@ -59,9 +59,9 @@ func deterministics() []deterministic {
 			record.PartitionForKey([]byte(f.origin), flightPartitions),
 			record.Record{Key: []byte(f.origin), Value: fmt.Append(nil, f.delay), Timestamp: f.at}})
 	}
-	return []deterministic{stages, {name: "everything", build: everything,
+	return append([]deterministic{stages, {name: "everything", build: everything,
 		partitions: map[string]int32{"a": 2, "b": 2}, input: everythingInput(),
-		outputs: map[string]int32{"out": 1, "end": 1, "dlq": 1}}}
+		outputs: map[string]int32{"out": 1, "end": 1, "dlq": 1}}}, scheduled()...)
 }
 
 // singlePass runs the pipeline once, undisturbed.
@@ -79,8 +79,8 @@ func (p *deterministic) singlePass(t *testing.T) map[string][]string {
 
 // TestAnyScheduleGivesTheSameBytes draws schedules from seeds: one to three workers come and go,
 // stopped or killed, with their files or without; answers to commits are lost, transactions time
-// out, polls are small, the log is slow, the clock jumps by hours. The bytes of every lane of every
-// output are those of a single pass.
+// out, polls are small, fetches and appends are throttled, the clock jumps by hours. The bytes of
+// every lane of every output are those of a single pass.
 func TestAnyScheduleGivesTheSameBytes(t *testing.T) {
 	seeds := *seedsFlag
 	if seeds == 0 {
@@ -115,6 +115,8 @@ type schedule struct {
 	faults  sync.Mutex
 	chance  *rand.Rand // of the faults, which come from many goroutines
 	trouble bool
+	// throttle is the longest a fetch or an append takes, 0 for no time.
+	throttle time.Duration
 }
 
 var errLostAnswer = errors.New("answer lost")
@@ -129,7 +131,8 @@ func (p *deterministic) schedule(t *testing.T, seed uint64, want map[string][]st
 	t.Cleanup(func() { _ = ws.Stop(true) })
 	s.share.Standby = s.rnd.IntN(2)
 	ws.Log.SetMaxPoll(1 + s.rnd.IntN(60))
-	ws.Log.SetFaults(nil, s.lose)
+	s.throttle = time.Duration(max(0, s.rnd.IntN(90)-30)) * time.Millisecond
+	ws.Log.SetFaults(s.slow, s.lose)
 	ws.Tune = func(o *task.Options) {
 		o.CommitInterval = time.Duration(1+s.rnd.IntN(300)) * time.Millisecond
 		o.CommitBytes = 200 + s.rnd.Int64N(1<<20)
@@ -164,6 +167,21 @@ func (p *deterministic) schedule(t *testing.T, seed uint64, want map[string][]st
 	}
 	require.NoError(t, ws.Stop(false))
 	requireSame(t, want, lanesIn(t, ws.Partition, p.outputs), fmt.Sprint("seed ", seed))
+}
+
+// slow makes some requests take their time, as quotas and busy brokers do.
+func (s *schedule) slow(op client.Op) error {
+	if s.throttle == 0 || op.Kind != "poll" && op.Kind != "append" {
+		return nil
+	}
+	s.faults.Lock()
+	pause := time.Duration(0)
+	if s.trouble && s.chance.IntN(4) == 0 {
+		pause = time.Duration(s.chance.Int64N(int64(s.throttle)))
+	}
+	s.faults.Unlock()
+	time.Sleep(pause)
+	return nil
 }
 
 // lose makes the answers to some commits get lost.

@@ -98,6 +98,8 @@ type Core struct {
 	time atomic.Int64 // S; written by the task
 	// lastTime is the last S that was neither NoTime nor EndOfTime: the timestamp of watermarks.
 	lastTime int64
+	// eventTime is S as it was at the last event.
+	eventTime int64
 	// events is the number of stream records processed since the beginning, bad ones included.
 	events int64
 	// runs counts Runs that did something: one in busySample is measured.
@@ -128,6 +130,7 @@ func NewCore(opts CoreOptions) (*Core, error) {
 	c := &Core{opts: opts, closes: opts.Topology.CloseAtEnd, byName: map[inputName]*coreInput{}}
 	c.writer = topology.Writer(opts.Topology.App, opts.Sub.Name, opts.Partition)
 	c.time.Store(operator.NoTime)
+	c.eventTime = operator.NoTime
 	c.out.core = c
 	c.makeInputs()
 	if opts.Snapshot != nil {
@@ -190,6 +193,20 @@ func (c *Core) advance(s int64) {
 	if s != operator.EndOfTime && s != operator.NoTime {
 		c.lastTime = s
 	}
+}
+
+// event tells the steps that the next record is about to be processed.
+func (c *Core) event() {
+	s := c.StreamTime()
+	switch n := len(c.steps); {
+	case s <= c.eventTime:
+		return
+	case n > 0 && c.steps[n-1].Time == s:
+		c.steps[n-1].Event = true
+	default: // a watermark had moved time there before
+		c.steps = append(c.steps, operator.TimeStep{Time: s, Order: 2 * c.events, Event: true})
+	}
+	c.eventTime = s
 }
 
 // Done reports that all stream inputs have ended and everything was processed. A task downstream

@@ -59,6 +59,7 @@ func (c *Core) makeSteps() error {
 		id := o.Step
 		o.Step, _, _ = strings.Cut(id, ":") // a part of a step speaks for the step
 		o.Stores, o.Reporter, o.StreamTime = c.opts.Stores, &c.out, c.StreamTime()
+		o.EventTime = c.eventTime
 		o.Stats = &operator.Stats{}
 		for _, counts := range c.counts {
 			if counts.Step == id {

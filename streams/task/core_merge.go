@@ -221,6 +221,7 @@ func (c *Core) fill(limit int) (n int, err error) {
 // process makes the head of a lane the next event.
 func (c *Core) process(l *lane, h *held) error {
 	c.advance(h.eff)
+	c.event()
 	s := c.sources[l.ordinal]
 	h.rec.StreamTime, h.rec.Order = c.StreamTime(), 2*c.events+1
 	c.events++

@@ -16,15 +16,17 @@ const snapshotVersion = 1
 
 // snapshot is what a restart needs beside the stores. Its JSON is kept in the commit record.
 type snapshot struct {
-	Version int               `json:"v"`
-	Writer  string            `json:"writer"`
-	Time    int64             `json:"s"`
-	Last    int64             `json:"last"` // last finite S
-	Events  int64             `json:"events"`
-	Seq     int64             `json:"seq"`
-	Inputs  []inputSnapshot   `json:"inputs"`
-	Told    []toldSnapshot    `json:"told,omitempty"`
-	Steps   []operator.Counts `json:"steps,omitempty"`
+	Version int    `json:"v"`
+	Writer  string `json:"writer"`
+	Time    int64  `json:"s"`
+	Last    int64  `json:"last"` // last finite S
+	// Event is S at the last event; commits of before it was kept do not have it.
+	Event  *int64            `json:"event,omitempty"`
+	Events int64             `json:"events"`
+	Seq    int64             `json:"seq"`
+	Inputs []inputSnapshot   `json:"inputs"`
+	Told   []toldSnapshot    `json:"told,omitempty"`
+	Steps  []operator.Counts `json:"steps,omitempty"`
 }
 
 // inputSnapshot is one topic partition.
@@ -57,7 +59,7 @@ type toldSnapshot struct {
 // the stores and after the outputs.
 func (c *Core) Snapshot() []byte {
 	s := snapshot{Version: snapshotVersion, Writer: c.writer, Time: c.StreamTime(),
-		Last: c.lastTime, Events: c.events, Seq: c.out.seq}
+		Last: c.lastTime, Event: &c.eventTime, Events: c.events, Seq: c.out.seq}
 	for _, in := range c.inputs {
 		x := inputSnapshot{Topic: in.from.Topic, Partition: in.from.Partition,
 			Offset: in.position(), Read: in.next, Ready: in.ready}
@@ -122,6 +124,9 @@ func (c *Core) restore(b []byte) error {
 	}
 	c.time.Store(s.Time)
 	c.lastTime, c.events, c.out.seq = s.Last, s.Events, s.Seq
+	if c.eventTime = s.Time; s.Event != nil {
+		c.eventTime = *s.Event
+	}
 	for _, x := range s.Inputs {
 		in := c.byName[inputName{x.Topic, x.Partition}]
 		if in == nil {

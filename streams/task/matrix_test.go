@@ -32,7 +32,11 @@ import (
 //	two workers, one state directory                      TestMatrix_SecondWorkerWaits
 //	two workers, two directories                          TestMatrix_TwoOwners
 //	revoke during commit                                  TestAnyScheduleGivesTheSameBytes
-//	transaction timed out, id expired                     TestMatrix_TransactionTimeout
+//	transaction timed out                                 TestMatrix_TransactionTimeout
+//	transactional id expired while idle                   TestMatrix_TransactionalIDExpiresWhileIdle,
+//	                                                      client.TestExpiredTransactionalIDIsLost
+//	coordinator moved, UNSTABLE_OFFSET_COMMIT             client.TestOpenOffsetsHoldUpNobody,
+//	                                                      client.TestMovingCoordinatorIsWaitedOut
 //	broker gone                                           TestMatrix_BrokerGoneForTenMinutes
 //	input deleted and made again, truncated               TestMatrix_InputMadeAgain, TestStartRefuses
 //	output refused                                        TestMatrix_OutputRefused
@@ -79,6 +83,34 @@ func TestMatrix_TransactionTimeout(t *testing.T) {
 		require.Equal(t, expected(m, 1), lanesOf(t, m, outTopics), "append %d", k)
 		requireState(t, m, dir)
 	}
+}
+
+// TestMatrix_TransactionalIDExpiresWhileIdle: nothing comes for weeks and the log forgets the id.
+// The next records find the task lost, and it takes the id again by itself.
+func TestMatrix_TransactionalIDExpiresWhileIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, dir := filled(t, 1, 30), t.TempDir()
+		o := countOptions(m, 1, dir)
+		o.Bounded = false
+		w, err := NewWorker(o)
+		require.NoError(t, err)
+		ended := make(chan error, 1)
+		go func() { ended <- w.Run(t.Context()) }()
+		for range 3 {
+			time.Sleep(30 * 24 * time.Hour)
+			m.Forget()
+			for i := range 10 {
+				require.NoError(t, m.Append(client.TopicPartition{Topic: "in"},
+					record.Record{Key: fmt.Appendf(nil, "key-%d", i%3)}))
+			}
+		}
+		time.Sleep(time.Hour)
+		require.Contains(t, w.Status().Tasks[0].LastError, "forgotten")
+		w.EndInput("in", map[int32]int64{0: 60})
+		require.NoError(t, <-ended)
+		requireLanes(t, expected(m, 1), lanesOf(t, m, outTopics))
+		requireState(t, m, dir)
+	})
 }
 
 // TestMatrix_BrokerGoneForTenMinutes: nothing answers for ten minutes, then the log has given up
