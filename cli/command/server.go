@@ -53,6 +53,7 @@ func (a *app) serve(ctx context.Context, serving *bool) error {
 		return err
 	}
 	limitMemory()
+	loosenTimers()
 	alone, err := a.workerOnly()
 	if err != nil {
 		return err
