@@ -136,6 +136,11 @@ type Dir struct {
 	}
 	removalAdded chan struct{} // capacity 1: the next deadline may have changed
 
+	looked struct {
+		sync.Mutex
+		at time.Time // when idle producers were last looked for
+	}
+
 	// checkpointToken is held while a checkpoint file is written. It comes after all locks.
 	checkpointToken chan struct{}
 
@@ -156,8 +161,8 @@ type Dir struct {
 
 // removal is a path to unlink.
 type removal struct {
-	path       string
-	deadlineMS int64 // wall clock
+	path     string
+	deadline time.Time // monotonic
 }
 
 // ClusterID returns the cluster that the directory belongs to.

@@ -48,6 +48,7 @@ func newDir(opts DirOptions) *Dir {
 	}
 	d.journal = &groupJournal{dir: d, size: journalBytes, token: make(chan struct{}, 1),
 		logs: map[*Log]struct{}{}}
+	d.looked.at = opts.Now()
 	d.Configure(opts.Settings)
 	d.mu.logs = make(map[TopicPartition]*Log)
 	d.mu.busy = make(map[TopicPartition]chan struct{})

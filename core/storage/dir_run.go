@@ -159,12 +159,13 @@ func (d *Dir) runHousekeeping(ctx context.Context) {
 // ApplyRetention deletes expired segments and forgets idle producers of all logs now, instead of at
 // the next RetentionInterval.
 func (d *Dir) ApplyRetention() {
-	now := d.nowMS()
+	t := d.opts.Now()
+	now, jump := t.UnixMilli(), d.clockJump(t)
 	for _, l := range d.Logs() {
 		if l.Err() != nil {
 			continue
 		}
-		l.expireProducers(now, d.settings.Load().ProducerIDExpiration.Milliseconds())
+		l.expireProducers(now, jump, d.settings.Load().ProducerIDExpiration.Milliseconds())
 		n, err := l.deleteExpired(now)
 		if err != nil && !errors.Is(err, ErrClosed) {
 			d.logger.Warn("retention failed", "partition", l.tp, "error", err)
@@ -175,6 +176,16 @@ func (d *Dir) ApplyRetention() {
 			l.notify() // the last stable offset may have moved with it
 		}
 	}
+}
+
+// clockJump returns by how many ms the wall clock was set ahead, or back, since the last call: by
+// so much more, or less, it went on than the monotonic clock.
+func (d *Dir) clockJump(now time.Time) int64 {
+	d.looked.Lock()
+	defer d.looked.Unlock()
+	last := d.looked.at
+	d.looked.at = now
+	return now.UnixMilli() - last.UnixMilli() - now.Sub(last).Milliseconds()
 }
 
 // checkpointNow syncs what FlushOS left to the kernel and writes down that it is synced.
@@ -201,25 +212,27 @@ func (d *Dir) checkpointed(err error) {
 // removeLater implements logOwner.
 func (d *Dir) removeLater(path string, delayMS int64) {
 	d.mu.Lock()
-	d.mu.removals = append(d.mu.removals, removal{path, d.nowMS() + delayMS})
+	// A hundred years are for ever, and fit into a Duration.
+	delay := time.Duration(min(delayMS, 100*365*24*3600*1000)) * time.Millisecond
+	d.mu.removals = append(d.mu.removals, removal{path, d.opts.Now().Add(delay)})
 	d.mu.Unlock()
 	wake(d.removalAdded)
 }
 
 // removeDue unlinks what is due and returns the time until the next one is.
 func (d *Dir) removeDue() time.Duration {
-	now := d.nowMS()
+	now := d.opts.Now()
 	var due []string
 	wait := time.Hour
 	d.mu.Lock()
 	rest := d.mu.removals[:0]
 	for _, r := range d.mu.removals {
-		if r.deadlineMS <= now {
+		if !now.Before(r.deadline) {
 			due = append(due, r.path)
 			continue
 		}
 		rest = append(rest, r)
-		wait = min(wait, time.Duration(r.deadlineMS-now)*time.Millisecond)
+		wait = min(wait, r.deadline.Sub(now))
 	}
 	d.mu.removals = rest
 	d.mu.Unlock()

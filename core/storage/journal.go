@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -26,7 +27,9 @@ import (
 //
 //	 0    4 "MSGJ"
 //	 4    4 CRC-32C of what follows, without the padding
-//	 8    8 generation: those of another one than the start block's are left from the lap before
+//	 8    8 generation: those of another one than the start block's are left from the lap before.
+//	        The first one of a file is random, each lap adds 1: records' bytes lie between blocks,
+//	        and nobody shall write a record that passes for a block
 //	16    8 position of the block in the file
 //	24    4 length, from the magic to the last piece
 //	28      pieces
@@ -294,9 +297,16 @@ func (j *groupJournal) create() error {
 	if err != nil {
 		return fmt.Errorf("create %s: %w", j.path(), err)
 	}
-	j.file, j.named, j.generation, j.pos, j.filled = f, false, 1, j.size, 0
+	j.file, j.named, j.generation, j.pos, j.filled = f, false, firstGeneration(), j.size, 0
 	j.used.Store(true)
 	return j.start()
+}
+
+// firstGeneration is a random number with much room above it.
+func firstGeneration() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.BigEndian.Uint64(b[:])>>2 + 1
 }
 
 // start writes the start block.

@@ -116,6 +116,7 @@ func TestJournalLaps(t *testing.T) {
 	c.SegmentBytes = 1500
 	require.NoError(t, r.logs[2].SetConfig(c))
 	ends := []int64{1, 1, 1}
+	first := uint64(0)
 	for round := range 40 {
 		for i := range r.logs {
 			if round%(i+1) == 0 {
@@ -125,8 +126,11 @@ func TestJournalLaps(t *testing.T) {
 		}
 		r.flush()
 		r.requireEnds(ends...)
+		if first == 0 {
+			first = r.dir.journal.generation
+		}
 	}
-	require.Greater(t, r.dir.journal.generation, uint64(5))
+	require.Greater(t, r.dir.journal.generation, first+5)
 	require.Greater(t, len(*r.logs[2].segments.Load()), 1)
 	require.NoError(t, r.dir.Close())
 	_, err := r.disk.Stat("/data/" + fileJournal)

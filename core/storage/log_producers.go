@@ -87,10 +87,12 @@ func (l *Log) replay(state *producerState, list []*segment, from, end, now int64
 		if s.mu.aborts.stale && s.base > from {
 			l.snapshotRecovered(s.base, state.producers)
 		}
-		w := newHeaderWalk(s.log, 0, s.state().size, s.base)
-		err := s.replayFrom(&w, state, from, end, now)
-		w.close()
-		if err != nil {
+		found := func(abortedTxn) {}
+		if s.mu.aborts.stale {
+			s.mu.aborts.reset()
+			found = s.addAborted
+		}
+		if err := s.replayFrom(state, from, end, now, found); err != nil {
 			return fmt.Errorf("read producers of %s: %w", l.tp, err)
 		}
 	}
@@ -106,13 +108,15 @@ func (l *Log) snapshotRecovered(base int64, t producerTable) {
 	}
 }
 
-func (s *segment) replayFrom(w *headerWalk, state *producerState, from, end, now int64) error {
+// replayFrom updates the state with the batches of s in [from, end) and calls fn with the
+// transactions that abort there.
+func (s *segment) replayFrom(
+	state *producerState, from, end, now int64, fn func(abortedTxn),
+) error {
+	w := newHeaderWalk(s.log, 0, s.state().size, s.base)
+	defer w.close()
 	var h batchHeader
-	rebuild := s.mu.aborts.stale
-	if rebuild {
-		s.mu.aborts.reset()
-	}
-	found, err := s.seek(w, &h, from)
+	found, err := s.seek(&w, &h, from)
 	for ; err == nil && found && h.baseOffset < end; found, err = w.next(&h) {
 		if h.baseOffset < from || h.producerID < 0 {
 			continue
@@ -127,8 +131,8 @@ func (s *segment) replayFrom(w *headerWalk, state *producerState, from, end, now
 		if err != nil {
 			return err
 		}
-		if aborted && rebuild {
-			s.addAborted(a)
+		if aborted {
+			fn(a)
 		}
 	}
 	return err

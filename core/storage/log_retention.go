@@ -168,13 +168,20 @@ func (l *Log) retireFiles(s *segment, suffixes []string) (gone bool, err error) 
 	return true, errors.Join(errs...)
 }
 
-// expireProducers forgets idle producers and verifications.
-func (l *Log) expireProducers(now, maxIdleMS int64) {
+// expireProducers forgets idle producers and verifications. The wall clock has jumped by so many ms
+// since the last call.
+func (l *Log) expireProducers(now, jumpMS, maxIdleMS int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mu.producers.expire(now, maxIdleMS)
+	l.mu.producers.expire(now, jumpMS, maxIdleMS)
 	l.countProducersLocked()
-	l.mu.guards.expire(now, maxIdleMS)
+	l.mu.guards.expire(now, jumpMS, maxIdleMS)
+}
+
+// sinceJump is when something was seen, by a clock that has jumped since: who was there before a
+// jump is not idle for its length. What was seen after it may pass for younger, never for older.
+func sinceJump(seenMS, jumpMS, nowMS int64) int64 {
+	return min(seenMS+max(jumpMS, 0), nowMS)
 }
 
 // DeleteRecordsBefore moves the start of the log to offset, durably, and deletes segments that lie

@@ -240,8 +240,9 @@ func (t producerTable) enter(h *batchHeader, nowMS int64) *producer {
 
 // expire forgets producers idle for longer than maxIdleMS, by the wall clock: record timestamps may
 // be years old. A producer with an open transaction stays.
-func (t producerTable) expire(nowMS, maxIdleMS int64) {
+func (t producerTable) expire(nowMS, jumpMS, maxIdleMS int64) {
 	for id, p := range t {
+		p.seenMS = sinceJump(p.seenMS, jumpMS, nowMS)
 		if p.txnFirstOffset < 0 && nowMS-p.seenMS >= maxIdleMS {
 			delete(t, id)
 		}

@@ -3,6 +3,11 @@ package storage
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"slices"
 	"time"
 )
 
@@ -94,8 +99,11 @@ func (l *Log) scrubSegment(s *segment, pause func(int64) error) error {
 	}
 	for at := int64(0); at < end; {
 		d, found, err := s.firstDamage(byteSpan{at, end}, limit, slowly)
-		if err != nil || !found {
+		if err != nil {
 			return err
+		}
+		if !found {
+			break
 		}
 		s.checks.mu.Lock()
 		// Readers must look from here on, also where this process has written.
@@ -108,24 +116,85 @@ func (l *Log) scrubSegment(s *segment, pause func(int64) error) error {
 	return l.checkScrubbedAborts(s)
 }
 
-// checkScrubbedAborts holds the index of aborted transactions against the log, as a start does.
+// checkScrubbedAborts holds the index of aborted transactions against the log, as a start does, and
+// makes it anew from there if it does not fit.
 func (l *Log) checkScrubbedAborts(s *segment) error {
 	if s.mu.aborts.count.Load() == 0 {
 		return nil
 	}
-	list := *l.segments.Load()
-	for i := range list {
-		if list[i] != s {
-			continue
-		}
-		err := l.checkAbortsOf(list[:i+1], s)
-		if errors.Is(err, errTorn) {
-			l.owner.counters().Damages.Add(1)
-			l.logger.Error("damaged index of aborted transactions, the next start makes it anew",
-				"partition", l.tp, "file", s.mu.aborts.name, "error", err)
-			return nil
-		}
+	rewinds, list := l.rewinds.Load(), *l.segments.Load()
+	i := slices.Index(list, s)
+	if i < 0 {
+		return nil // it was compacted or deleted meanwhile
+	}
+	err := l.checkAbortsOf(list[:i+1], s)
+	if !errors.Is(err, errTorn) && !errors.Is(err, io.EOF) {
 		return err
 	}
-	return nil // it was compacted or deleted meanwhile
+	l.owner.counters().Damages.Add(1)
+	l.logger.Error("damaged index of aborted transactions, it is made anew from the log",
+		"partition", l.tp, "file", s.mu.aborts.name, "error", err)
+	entries, err := l.readAborts(list[:i+1], s)
+	if err == nil {
+		err = l.replaceAborts(s, entries, rewinds)
+	}
+	if err != nil {
+		return fmt.Errorf("make %s anew: %w", s.mu.aborts.name, err)
+	}
+	return nil
+}
+
+// readAborts reads the transactions whose marker is in s, the last one of list, from the log.
+func (l *Log) readAborts(list []*segment, s *segment) ([]abortedTxn, error) {
+	offsets, err := l.snapshotOffsets()
+	if err != nil {
+		return nil, err
+	}
+	table, from := producerTable{}, list[0].base
+	for _, at := range slices.Backward(offsets) {
+		if at > s.base || at < from {
+			continue
+		}
+		t, err := readSnapshot(l.fsys, l.dir(), at)
+		if err == nil {
+			table, from = t, at
+			break
+		}
+		if !errors.Is(err, ErrBadFile) && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	state, entries := newProducerState(table), []abortedTxn{}
+	for i, o := range list {
+		if i+1 < len(list) && list[i+1].base <= from {
+			continue
+		}
+		if !o.acquire() {
+			return nil, fmt.Errorf("segment %d went meanwhile: %w", o.base, ErrCleaningVoid)
+		}
+		err := o.replayFrom(&state, from, math.MaxInt64, l.clock(), func(a abortedTxn) {
+			if o == s {
+				entries = append(entries, a)
+			}
+		})
+		if o.release(); err != nil {
+			return nil, err
+		}
+	}
+	return entries, nil
+}
+
+// replaceAborts puts entries in the place of what the index of a sealed segment has, unless the log
+// was truncated since rewinds.
+func (l *Log) replaceAborts(s *segment, entries []abortedTxn, rewinds int64) error {
+	defer l.claimSegments()()
+	if l.rewinds.Load() != rewinds || !slices.Contains(*l.segments.Load(), s) {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.mu.aborts.overwrite(entries); err != nil {
+		return l.diskError(err)
+	}
+	return nil
 }

@@ -227,9 +227,33 @@ func (x *txnIndex) rewrite(fsys vfs.FS) error {
 	return err
 }
 
+// overwrite replaces the entries of a sealed segment in the file that is open: readers need no lock
+// for that one. Readers that begin meanwhile have the entries from memory. What a crash leaves of
+// it is found wrong by the next start, as what was there before is.
+func (x *txnIndex) overwrite(entries []abortedTxn) error {
+	x.entries, x.written = entries, 0
+	x.count.Store(int64(len(entries)))
+	data := make([]byte, 0, len(entries)*abortedTxnSize)
+	for i := range entries {
+		data = entries[i].appendTo(data)
+	}
+	if _, err := x.file.WriteAt(data, 0); err != nil {
+		return fmt.Errorf("write %s: %w", x.name, err)
+	}
+	if err := x.file.Truncate(int64(len(data))); err != nil {
+		return fmt.Errorf("truncate %s: %w", x.name, err)
+	}
+	if err := x.file.Sync(); err != nil {
+		return syncFileError(x.name, err)
+	}
+	x.written = len(entries)
+	x.seal()
+	return nil
+}
+
 // read fills b with entries from the i-th on and returns how many bytes those have.
 func (x *txnIndex) read(b []byte, i int64) (int, error) {
-	left := (x.count.Load() - i) * abortedTxnSize
+	left := max(x.count.Load()-i, 0) * abortedTxnSize // there may be fewer by now, see overwrite
 	n := int(min(left, int64(len(b)/abortedTxnSize*abortedTxnSize)))
 	if got, err := x.file.ReadAt(b[:n], i*abortedTxnSize); got < n {
 		return 0, fmt.Errorf("read %s entry %d: %w", x.name, i, err)

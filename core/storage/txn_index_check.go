@@ -36,6 +36,9 @@ func (l *Log) checkAbortsOf(list []*segment, s *segment) error {
 	if err != nil {
 		return err
 	}
+	if n := s.mu.aborts.count.Load(); int64(len(entries)) != n {
+		return fmt.Errorf("%w: %d entries in order of %d", errTorn, len(entries), n)
+	}
 	stable := int64(0)
 	for _, a := range entries {
 		marker, err := s.batchAt(a.lastOffset)

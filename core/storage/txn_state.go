@@ -210,8 +210,9 @@ func (g *guardTable) check(b record.Batch, guard VerificationGuard, skip bool) e
 }
 
 // expire forgets verifications that no batch followed.
-func (g *guardTable) expire(nowMS, maxIdleMS int64) {
+func (g *guardTable) expire(nowMS, jumpMS, maxIdleMS int64) {
 	for id, v := range g.byID {
+		v.startedMS = sinceJump(v.startedMS, jumpMS, nowMS)
 		if nowMS-v.startedMS >= maxIdleMS {
 			delete(g.byID, id)
 		}
