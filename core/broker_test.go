@@ -219,6 +219,13 @@ func TestHTTPEndpoints(t *testing.T) {
 		require.Contains(t, metrics, line)
 	}
 	require.False(t, strings.Contains(metrics, "NaN"))
+	foreign, err := http.NewRequest(http.MethodGet, "http://"+b.HTTPAddr()+"/metrics", nil)
+	require.NoError(t, err)
+	foreign.Host = "evil.example"
+	resp, err := client.Do(foreign)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusMisdirectedRequest, resp.StatusCode)
 	require.NoError(t, b.Close(ctx))
 }
 

@@ -60,7 +60,7 @@ func New(opts Options) *Server {
 	}
 	addProfiles(mux)
 	return &Server{http: http.Server{
-		Handler: mux, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		Handler: forThisHost(mux), ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
 		ErrorLog: slog.NewLogLogger(opts.Logger.Handler(), slog.LevelWarn),
 	}}

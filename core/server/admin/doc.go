@@ -8,6 +8,8 @@
 //	Options.Handlers  what is served beside these: state of pipelines
 //	GET /debug/pprof/...  Go's profiles, for clients on this machine only; arguments are not told
 //
+// What comes to a loopback address under a foreign name is answered 421: host.go tells why.
+//
 // # Goroutines
 //
 // Serve runs on its caller's; net/http starts one per connection, which Close joins.
