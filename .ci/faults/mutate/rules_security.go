@@ -132,6 +132,8 @@ var securityMutants = []mutant{
 		[]string{"server/admin"}},
 	{"S12: profiles are not for pages of others", "core/server/admin/profile.go",
 		", site != \"\" && site != \"none\" && site != \"same-origin\":", ":\n\t\t\t_ = site", []string{"server/admin"}},
+	{"S9: pages whose name points here get nothing", "core/server/admin/host.go",
+		"if onLoopback(r) && !namesThisMachine(r.Host) {", "if false {", []string{"server/admin"}},
 	{"S17: secrets among the configs are not told", "core/server/32_describe_configs.go", "if !v.Null && !v.Def.Sensitive {",
 		"if !v.Null {", []string{"server:Config|Secret|Sensitive"}},
 	// S19: names.
@@ -144,6 +146,8 @@ var securityMutants = []mutant{
 	// S20: memory.
 	{"S20: a request that is not a Produce is bounded", "core/server/frame_read.go", "\tif size > limit {", "\tif false {",
 		[]string{"server:Hostile|Frame"}},
+	{"S20: lengths are compared with what is there", "core/protocol/reader.go", "if n > len(r.Src)/minElement {", "if n < -5 {",
+		[]string{"protocol", "server:Hostile|F20"}},
 	{"S20: large answers of all are bounded", "core/server/answer_memory.go", "sum > m.limit && sum > n", "sum < 0",
 		[]string{"server:Answers"}},
 	{"S20: what a batch decompresses to is bounded", "core/record/codec.go", "if len(dst)-start > limit {", "if limit < 0 {",
