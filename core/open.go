@@ -325,7 +325,8 @@ func (b *Broker) openAdmin() error {
 	}
 	b.admin = admin.New(admin.Options{
 		Healthy: b.Err, Ready: b.ready, Logger: b.log,
-		Sources: b.Metrics(), Handlers: b.opts.HTTPHandlers,
+		Sources:  append(b.Metrics(), b.opts.Metrics...),
+		Handlers: b.opts.HTTPHandlers,
 	})
 	b.background.Go(func() {
 		if err := b.admin.Serve(b.httpListener); err != nil {

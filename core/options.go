@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millstream-io/millstream/core/metadata"
+	"github.com/millstream-io/millstream/core/metrics"
 	"github.com/millstream-io/millstream/core/server"
 	"github.com/millstream-io/millstream/core/vfs"
 	"github.com/millstream-io/millstream/core/vnet"
@@ -29,6 +30,8 @@ type Options struct {
 	HTTPListen string
 	// HTTPHandlers are served there too, by pattern of net/http's ServeMux.
 	HTTPHandlers map[string]http.Handler
+	// Metrics are told by /metrics after those of the broker.
+	Metrics []metrics.Source
 	// NodeID is this node's id; it must stay the same for a DataDir. Default: that of DataDir, else
 	// 1.
 	NodeID int32

@@ -28,6 +28,7 @@ func newPipelineCommand(a *app) *cobra.Command {
 			deploy.WantRunning),
 		newPipelineLogsCommand(a), newPipelineGraphCommand(a), newPipelineExplainCommand(a),
 		newPipelineStateCommand(a),
+		newPipelineTailCommand(a),
 	)
 	return cmd
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -66,7 +67,8 @@ func (st *pipelineStatus) text(b *strings.Builder, p *output.Printer) error {
 	fmt.Fprintf(b, "\nrecords   %d in, %d out, %d late, %d dead-lettered, lag %d\n",
 		st.RecordsIn, st.RecordsOut, st.Late, st.DeadLettered, st.Lag)
 	if !st.Watermark.IsZero() {
-		fmt.Fprintf(b, "watermark %s\n", st.Watermark.Format(time.RFC3339Nano))
+		fmt.Fprintf(b, "watermark %s, %s behind the clock\n", st.Watermark.Format(time.RFC3339Nano),
+			shortAge(st.LagSeconds))
 	}
 	fmt.Fprintf(b, "kept      %.1f MiB of state\n", float64(st.StateBytes)/(1<<20))
 	if !st.At.IsZero() {
@@ -91,24 +93,29 @@ func (st *pipelineStatus) tables(b *strings.Builder, p *output.Printer) error {
 	var sources, steps, sinks [][]string
 	for _, s := range st.Sources {
 		sources = append(sources, []string{s.ID, s.Topic, s.Connector, fmt.Sprint(s.Records),
-			fmt.Sprint(s.Lag), st.sourceState(s)})
+			fmt.Sprint(s.DeadLettered), fmt.Sprint(s.Lag), eventTime(s.Watermark), st.sourceState(s)})
 	}
 	for _, s := range st.Steps {
 		steps = append(steps, []string{s.ID, fmt.Sprint(s.In), fmt.Sprint(s.Out),
 			fmt.Sprint(s.Late), fmt.Sprint(s.Failed), fmt.Sprint(s.DeadLettered),
-			fmt.Sprintf("%.1fs", s.BusySeconds)})
+			fmt.Sprintf("%.1fs", s.BusySeconds), fmt.Sprintf("%.1fM", float64(s.StateBytes)/(1<<20)),
+			eventTime(s.Watermark)})
 	}
 	for _, s := range st.Sinks {
 		sinks = append(sinks, []string{s.ID, s.Topic, s.Connector, fmt.Sprint(s.Records),
-			fmt.Sprint(s.Lag), s.Error})
+			fmt.Sprint(s.DeadLettered), fmt.Sprint(s.Lag), eventTime(s.Watermark), s.Error})
 	}
+	tasks, inputs := st.taskRows()
 	for _, table := range []struct {
 		titles []string
 		rows   [][]string
 	}{
-		{[]string{"SOURCE", "TOPIC", "CONNECTOR", "RECORDS", "LAG", "STATE"}, sources},
-		{[]string{"STEP", "IN", "OUT", "LATE", "FAILED", "DEAD", "BUSY"}, steps},
-		{[]string{"SINK", "TOPIC", "CONNECTOR", "RECORDS", "LAG", "ERROR"}, sinks},
+		{[]string{"SOURCE", "TOPIC", "CONNECTOR", "RECORDS", "DEAD", "LAG", "WATERMARK", "STATE"},
+			sources},
+		{[]string{"STEP", "IN", "OUT", "LATE", "FAILED", "DEAD", "BUSY", "KEPT", "WATERMARK"}, steps},
+		{[]string{"SINK", "TOPIC", "CONNECTOR", "RECORDS", "DEAD", "LAG", "WATERMARK", "ERROR"}, sinks},
+		{[]string{"TASK", "WORKER", "STATE", "KEPT", "WATERMARK", "BEHIND"}, tasks},
+		{[]string{"INPUT", "TASK", "POSITION", "LAG", "WATERMARK", "BEHIND"}, inputs},
 	} {
 		if len(table.rows) == 0 {
 			continue
@@ -119,6 +126,67 @@ func (st *pipelineStatus) tables(b *strings.Builder, p *output.Printer) error {
 		}
 	}
 	return nil
+}
+
+// inputsShown bounds the tables of tasks and inputs; the rest is in -o json.
+const inputsShown = 20
+
+// taskRows are the rows of the tasks and of what they read: those that are furthest behind.
+func (st *pipelineStatus) taskRows() (tasks, inputs [][]string) {
+	byLag := slices.Clone(st.Tasks)
+	lag := func(t deploy.TaskStatus) (n int64) {
+		for _, in := range t.Inputs {
+			n += in.Lag
+		}
+		return n
+	}
+	slices.SortStableFunc(byLag, func(a, b deploy.TaskStatus) int {
+		return cmp.Compare(lag(b), lag(a))
+	})
+	more := func(rows [][]string, columns int) [][]string {
+		if len(rows) <= inputsShown {
+			return rows
+		}
+		last := make([]string, columns)
+		last[0] = fmt.Sprintf("... %d more: -o json", len(rows)-inputsShown)
+		return append(rows[:inputsShown:inputsShown], last)
+	}
+	for _, t := range byLag {
+		state := t.Phase
+		if t.ToRestore > 0 {
+			state = fmt.Sprintf("%s %d/%d", t.Phase, t.Restored, t.ToRestore)
+		}
+		tasks = append(tasks, []string{t.ID, t.Worker, state,
+			fmt.Sprintf("%.1fM", float64(t.StateBytes)/(1<<20)), eventTime(t.Watermark),
+			ageAfter(t.Watermark, t.LagSeconds)})
+		for _, in := range t.Inputs {
+			inputs = append(inputs, []string{fmt.Sprintf("%s-%d", in.Topic, in.Partition), t.ID,
+				fmt.Sprint(in.Position), fmt.Sprint(in.Lag), eventTime(in.Watermark),
+				ageAfter(in.Watermark, in.LagSeconds)})
+		}
+	}
+	return more(tasks, 6), more(inputs, 6)
+}
+
+// eventTime shows a watermark, "-" before there is one.
+func eventTime(at time.Time) string {
+	if at.IsZero() {
+		return "-"
+	}
+	return at.Format(time.RFC3339Nano)
+}
+
+// ageAfter shows how far a watermark is behind, "-" before there is one.
+func ageAfter(at time.Time, seconds float64) string {
+	if at.IsZero() {
+		return "-"
+	}
+	return shortAge(seconds)
+}
+
+// shortAge shows seconds to the tenth.
+func shortAge(seconds float64) string {
+	return time.Duration(seconds * float64(time.Second)).Round(100 * time.Millisecond).String()
 }
 
 // stateText is the state in words.

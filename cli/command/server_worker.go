@@ -14,6 +14,8 @@ import (
 
 	"github.com/millstream-io/millstream/cli/output"
 	"github.com/millstream-io/millstream/connectors"
+	"github.com/millstream-io/millstream/core/metrics"
+	"github.com/millstream-io/millstream/core/server/admin"
 	"github.com/millstream-io/millstream/pipelines/deploy"
 	"github.com/millstream-io/millstream/pipelines/runner"
 	"github.com/millstream-io/millstream/streams/client"
@@ -40,15 +42,15 @@ func (a *app) serveWorker(ctx context.Context, logger *slog.Logger) error {
 	if err != nil {
 		return cannotWrite(dir, err)
 	}
-	seeds := strings.Split(a.settings.GetString("bootstrap"), ",")
-	store, err := deploy.OpenStore(ctx, func(opts ...kgo.Opt) (*kgo.Client, error) {
-		return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(seeds...),
-			kgo.ClientID("millstream-worker")}, opts...)...)
-	})
+	if file := a.settings.GetString("ready-file"); file != "" {
+		_ = os.Remove(file) // that of an earlier run says nothing about this one
+	}
+	listener, err := a.listenHTTP(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	httpAddr := listener.Addr().String()
+	seeds := strings.Split(a.settings.GetString("bootstrap"), ",")
 	launcher := runner.New(runner.Options{
 		Cluster: func() (client.Cluster, error) {
 			return client.NewKafka(client.Options{Seeds: seeds, ClientID: "millstream-worker",
@@ -57,10 +59,34 @@ func (a *app) serveWorker(ctx context.Context, logger *slog.Logger) error {
 		StateDir: filepath.Join(dir, "state"), CacheDir: filepath.Join(dir, "plugins"),
 		Connectors: connectors.Builtin(), ConnectorCommand: connectorCommand,
 		Output: a.streams.Out, Logger: logger, Instance: instance,
+		Address: func() string { return httpAddr },
 	})
+	reads := newPipelineMetrics(a.settings.broker)
+	defer serveHTTP(listener, admin.Options{Logger: logger, Sources: []metrics.Source{reads},
+		Handlers: reads.endpoints(launcher, a.settings.GetBool("insecure"), logger),
+		Ready: func() error {
+			if reads.reconciler.Load() == nil {
+				return errors.New("the cluster is not reached yet")
+			}
+			return nil
+		}})()
+	store, err := deploy.OpenStore(ctx, func(opts ...kgo.Opt) (*kgo.Client, error) {
+		return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(seeds...),
+			kgo.ClientID("millstream-worker")}, opts...)...)
+	})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
 	reconciler := deploy.NewReconciler(deploy.ReconcilerOptions{Store: store, Launcher: launcher,
-		Logger: logger})
-	a.printer.Note("worker   %s\ncluster  %s\ndata     %s", instance, strings.Join(seeds, ","), dir)
+		Logger: logger, HTTP: httpAddr, Worker: instance})
+	reads.reconciler.Store(reconciler)
+	a.printer.Note("worker   %s\ncluster  %s\nhttp     http://%s\ndata     %s", instance,
+		strings.Join(seeds, ","), httpAddr, dir)
+	info := readyInfo{strings.Join(seeds, ","), httpAddr, os.Getpid()}
+	if err := info.announce(a.settings.GetString("ready-file")); err != nil {
+		return err
+	}
 	return explainWorker(reconciler.Run(ctx))
 }
 

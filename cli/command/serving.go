@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -19,10 +18,10 @@ import (
 	"github.com/millstream-io/millstream/cli/output"
 	"github.com/millstream-io/millstream/connectors"
 	"github.com/millstream-io/millstream/core"
+	"github.com/millstream-io/millstream/core/metrics"
 	"github.com/millstream-io/millstream/core/vfs"
 	"github.com/millstream-io/millstream/core/vnet"
 	"github.com/millstream-io/millstream/pipelines/deploy"
-	"github.com/millstream-io/millstream/pipelines/query"
 	"github.com/millstream-io/millstream/pipelines/runner"
 	"github.com/millstream-io/millstream/streams/client"
 )
@@ -62,6 +61,8 @@ type node struct {
 	runner *runner.Runner
 	moved  []string // what had to move to another port
 	worker worker
+	// metrics are those of the pipelines.
+	metrics *pipelineMetrics
 }
 
 // worker runs the pipelines of a node.
@@ -72,7 +73,7 @@ type worker struct {
 }
 
 func startNode(ctx context.Context, opts nodeOptions) (*node, error) {
-	n := &node{opts: opts}
+	n := &node{opts: opts, metrics: newPipelineMetrics(opts.configs)}
 	if opts.readyFile != "" {
 		_ = os.Remove(opts.readyFile) // that of an earlier run says nothing about this one
 	}
@@ -83,9 +84,8 @@ func startNode(ctx context.Context, opts nodeOptions) (*node, error) {
 	broker, err := core.Open(ctx, core.Options{
 		FS: vfs.OS(), Net: vnet.TCP(), DataDir: opts.dataDir,
 		Listen: n.opts.listen, HTTPListen: n.opts.http, Logger: opts.logger, Config: opts.configs,
-		Insecure: opts.insecure, HTTPHandlers: map[string]http.Handler{
-			query.Root: query.Handler(query.HandlerOptions{Source: n.runner, Open: opts.insecure,
-				Logger: opts.logger})},
+		Insecure: opts.insecure, Metrics: []metrics.Source{n.metrics},
+		HTTPHandlers: n.metrics.endpoints(n.runner, opts.insecure, opts.logger),
 	})
 	if err != nil {
 		return nil, explainOpen(err, opts)
@@ -135,11 +135,12 @@ func (n *node) startWorker(ctx context.Context) error {
 	}
 	n.store = store
 	reconciler := deploy.NewReconciler(deploy.ReconcilerOptions{
-		Store: store, Launcher: n.runner, OnStatus: n.opts.onStatus,
+		Store: store, Launcher: n.runner, OnStatus: n.opts.onStatus, HTTP: n.broker.HTTPAddr(),
 		Logger: slog.New(pipelineLog{Handler: n.opts.logger.Handler(), of: func(name string) slog.Handler {
 			return store.LogHandler(name, slog.LevelInfo)
 		}}),
 	})
+	n.metrics.reconciler.Store(reconciler)
 	workerCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	n.worker = worker{stop: cancel, done: make(chan struct{})}
 	go func() {
@@ -201,19 +202,25 @@ type readyInfo struct {
 }
 
 func (n *node) announce() error {
-	if n.opts.readyFile == "" {
+	info := readyInfo{n.broker.Addr(), n.broker.HTTPAddr(), os.Getpid()}
+	return info.announce(n.opts.readyFile)
+}
+
+// announce writes the file that tells others, if one is wanted.
+func (info readyInfo) announce(file string) error {
+	if file == "" {
 		return nil
 	}
-	data, err := json.Marshal(readyInfo{n.broker.Addr(), n.broker.HTTPAddr(), os.Getpid()})
+	data, err := json.Marshal(info)
 	if err != nil {
 		return err
 	}
 	// A reader that polls for the file must never see half of it.
-	tmp := n.opts.readyFile + ".tmp"
+	tmp := file + ".tmp"
 	if err := os.WriteFile(tmp, append(data, '\n'), 0o644); err != nil {
-		return cannotWrite(n.opts.readyFile, err)
+		return cannotWrite(file, err)
 	}
-	return os.Rename(tmp, n.opts.readyFile)
+	return os.Rename(tmp, file)
 }
 
 // close drains pipelines first, then the broker.

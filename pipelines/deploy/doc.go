@@ -14,8 +14,13 @@
 //	__millstream_pipelines  compacted, 1 partition
 //	    key NAME       the wanted revision (JSON of Revision); tombstone: forget the pipeline
 //	    key NAME@N@ID  revision N as the writer ID proposed it; the first of a number counts
-//	__millstream_status     compacted, 1 partition: key NAME, value JSON of Status
+//	__millstream_status     compacted, 1 partition
+//	    key NAME         JSON of Status, by the worker that speaks for the pipeline
+//	    key NAME@WORKER  JSON of Part, the tasks of one of several workers that share it
 //	__millstream_logs       deleted after a day, 1 partition: key NAME, value one JSON log line
+//	__millstream_tail       deleted after 10 minutes: what people look at
+//	    partition 0  key NAME  JSON of TailRequest, repeated while somebody looks
+//	    partition 1  key ID    JSON of TailSample, by each worker that runs tasks of the pipeline
 //
 // # Invariants
 //
@@ -25,23 +30,33 @@
 //     One that fails before it has begun gives way to the one that ran before it.
 //   - A pipeline that fails keeps its position. It is tried again, with growing waits, where the
 //     cause may pass by itself (ErrTemporary).
+//   - What several workers share is told by all of them, each its tasks, and added up by whoever
+//     reads it (Store.Statuses). The log carries it, not the workers' HTTP: it is where every
+//     reader can reach it by the rights it has, and it knows the last words of a worker that died.
+//     The counters of a task go with its commits, so of two workers that tell of a task the later
+//     one is right, and nothing counts twice.
 //   - Pipelines are independent: a revision that cannot be read or takes long to build holds up no
 //     other one.
 //
 // # Goroutines
 //
-// Reconciler.Run follows the topic. Each pipeline has a keeper, which carries out its orders one
+// Reconciler.Run follows the topic, another goroutine requests to look at pipelines, and each of
+// those that is being served has one. Each pipeline has a keeper, which carries out its orders one
 // after the other, and the goroutine of its running instance. Run joins them all before it
 // returns.
 //
 // # Locks
 //
-// keeper.mu guards the queue of orders; nothing is done under it.
+// keeper.mu guards the queue of orders and what others may ask, Reconciler.mu the list of keepers;
+// nothing is done under them.
 //
 // # Files
 //
 //	revision.go   Revision, Replay, Status
 //	store.go      topics: apply, list, history, status
+//	tasks.go      TaskStatus, and how tasks add up
+//	tail.go       records that pass a node, for people who look
+//	parts.go      what several workers say of one pipeline
 //	reconcile.go  orders from the topic to keepers
 //	keeper.go     one pipeline: wanted against running
 //	logs.go       a slog handler that writes to the log topic

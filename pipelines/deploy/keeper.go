@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 )
@@ -30,6 +31,8 @@ type keeper struct {
 	mu struct {
 		sync.Mutex
 		orders []order
+		// shown is running, for those who ask.
+		shown *process
 	}
 
 	running *process // nil when there is none
@@ -42,6 +45,10 @@ type keeper struct {
 	number   int    // of the newest revision seen
 	last     Status // published last, by this or an earlier process
 	lastAt   time.Time
+	// part is what was last said of the tasks here, where several workers share them. The next may
+	// be said at partAt.
+	part   []TaskStatus
+	partAt time.Time
 }
 
 // process is one instance and the goroutine that runs it.
@@ -178,6 +185,7 @@ func (k *keeper) start(
 	p := &process{revision: revision, instance: instance, stop: cancel, done: make(chan struct{}),
 		started: time.Now()}
 	k.running = p
+	k.show(p)
 	k.opts.Logger.Info("pipeline started", "pipeline", k.name, "revision", revision.Number)
 	go func() {
 		defer close(p.done)
@@ -199,10 +207,16 @@ func (k *keeper) report(ctx context.Context) {
 		return
 	}
 	st := k.running.status()
-	if st.Follower || st.State == k.last.State && time.Since(k.lastAt) < statusEvery {
+	k.publishPart(ctx, st, false)
+	if st.Follower {
+		k.last.State, k.lastAt = st.State, time.Now()
+		return
+	}
+	if st.State == k.last.State && time.Since(k.lastAt) < statusEvery {
 		return
 	}
 	st.At, st.Error = k.last.At, k.last.Error // why a newer revision was refused stays
+	st.Tasks = tasksOf(st)
 	if !reflect.DeepEqual(st, k.last) {
 		k.publish(ctx, st)
 	}
@@ -263,6 +277,7 @@ func (k *keeper) halt(ctx context.Context) {
 	}
 	p := k.running
 	k.running = nil
+	k.show(nil)
 	if p == nil || p.done == nil {
 		return
 	}
@@ -285,12 +300,24 @@ func (k *keeper) halt(ctx context.Context) {
 // publish reports a status.
 func (k *keeper) publish(ctx context.Context, st Status) {
 	st.Name = k.name
+	k.publishPart(ctx, st, true)
+	st.Tasks = tasksOf(st)
 	if k.opts.OnStatus != nil {
 		k.opts.OnStatus(st)
 	}
 	k.last, k.lastAt = st, time.Now()
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
+	if st.Follower {
+		if st.State != Failed && st.State != Restarting {
+			return // it is for the worker that speaks for the pipeline to tell
+		}
+		if known, ok, err := k.opts.Store.base(ctx, k.name); ok && err == nil {
+			known.Revision, known.State = st.Revision, st.State
+			known.Error = fmt.Sprintf("worker %s: %s", st.Worker, st.Error)
+			st = known
+		}
+	}
 	if err := k.opts.Store.WriteStatus(ctx, st); err != nil && ctx.Err() == nil {
 		k.opts.Logger.Warn("status not published", "pipeline", k.name, "error", err)
 	}
@@ -312,4 +339,50 @@ func (p *process) status() Status {
 	st := p.instance.Status()
 	st.Name, st.Revision, st.Replay = p.revision.Name, p.revision.Number, p.revision.Replay
 	return st
+}
+
+// tasksOf are the tasks as they are written beside the sums: none where workers tell them.
+func tasksOf(st Status) []TaskStatus {
+	if st.Worker != "" {
+		return nil
+	}
+	return briefTasks(st.Tasks)
+}
+
+// partBytes is how much a worker says of the tasks of a pipeline in a second at most: of very many
+// it tells less often.
+const partBytes = 64 << 10
+
+// publishPart tells of the tasks here, where several workers share them, if that is due or wanted
+// now.
+func (k *keeper) publishPart(ctx context.Context, st Status, now bool) {
+	if st.Worker == "" || st.Tasks == nil || !now && time.Now().Before(k.partAt) {
+		return
+	}
+	said := slices.Clone(st.Tasks)
+	for i := range said {
+		said[i].At = time.Time{}
+	}
+	if reflect.DeepEqual(said, k.part) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	size, err := k.opts.Store.writePart(ctx, Part{Name: k.name, Worker: st.Worker,
+		Revision: st.Revision, HTTP: k.opts.HTTP, Tasks: st.Tasks})
+	if err != nil {
+		if ctx.Err() == nil {
+			k.opts.Logger.Warn("status of tasks not published", "pipeline", k.name, "error", err)
+		}
+		return
+	}
+	k.part = said
+	k.partAt = time.Now().Add(max(statusEvery, statusEvery*time.Duration(size)/partBytes))
+}
+
+// show lets others ask what runs.
+func (k *keeper) show(p *process) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mu.shown = p
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -45,6 +47,10 @@ type ReconcilerOptions struct {
 	// OnStatus is called with each status before it is published, by one goroutine per pipeline; nil
 	// is fine.
 	OnStatus func(Status)
+	// HTTP is where this process answers /metrics, for others to know; "" is nowhere.
+	HTTP string
+	// Worker names this process to those who look at its pipelines.
+	Worker string
 	// RetryFirst and RetryLongest bound the waits after a temporary failure; 0 is 1 s and 30 s.
 	RetryFirst, RetryLongest time.Duration
 }
@@ -64,14 +70,39 @@ func (o ReconcilerOptions) withDefaults() ReconcilerOptions {
 
 // Reconciler makes what runs equal to what is wanted.
 type Reconciler struct {
-	opts    ReconcilerOptions
-	keepers map[string]*keeper // by pipeline; owned by Run
-	wg      sync.WaitGroup     // of the keepers
+	opts ReconcilerOptions
+	wg   sync.WaitGroup // of the keepers
+
+	mu struct {
+		sync.Mutex
+		keepers map[string]*keeper // by pipeline
+	}
 }
 
 // NewReconciler returns a reconciler that has not started.
 func NewReconciler(opts ReconcilerOptions) *Reconciler {
-	return &Reconciler{opts: opts.withDefaults(), keepers: map[string]*keeper{}}
+	r := &Reconciler{opts: opts.withDefaults()}
+	r.mu.keepers = map[string]*keeper{}
+	return r
+}
+
+// Running gives how the pipelines in this process do, by name. Tasks are those here, with what the
+// process did for each. Any goroutine may call it.
+func (r *Reconciler) Running() []Status {
+	r.mu.Lock()
+	keepers := slices.Collect(maps.Values(r.mu.keepers))
+	r.mu.Unlock()
+	var all []Status
+	for _, k := range keepers {
+		k.mu.Lock()
+		p := k.mu.shown
+		k.mu.Unlock()
+		if p != nil {
+			all = append(all, p.status())
+		}
+	}
+	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
+	return all
 }
 
 // Run follows the revisions until ctx ends, then drains every pipeline. What was wanted before it
@@ -80,6 +111,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 	running, stop := context.WithCancel(ctx)
 	defer r.wg.Wait()
 	defer stop()
+	r.wg.Go(func() { r.keepServingTails(running) })
 	err := r.reconcile(running)
 	if ctx.Err() != nil {
 		return nil // it was told to stop, while it still read what is wanted perhaps
@@ -93,14 +125,11 @@ func (r *Reconciler) reconcile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	reported, err := r.opts.Store.Statuses(ctx)
+	reported, _, err := r.opts.Store.reported(ctx)
 	if err != nil {
 		return err
 	}
-	last := map[string]Status{}
-	for _, st := range reported {
-		last[st.Name] = st
-	}
+	last := reported.values
 	for _, revision := range known.sorted() {
 		r.order(ctx, revision.Name, order{revision: revision}, last[revision.Name])
 	}
@@ -140,12 +169,14 @@ func readOrder(rec *kgo.Record) (o order) {
 
 // order hands an order to the pipeline's keeper, so that one pipeline never waits for another.
 func (r *Reconciler) order(ctx context.Context, name string, o order, last Status) {
-	k := r.keepers[name]
+	r.mu.Lock()
+	k := r.mu.keepers[name]
 	if k == nil {
 		k = &keeper{opts: r.opts, name: name, last: last, wake: make(chan struct{}, 1)}
-		r.keepers[name] = k
+		r.mu.keepers[name] = k
 		r.wg.Go(func() { k.run(ctx) })
 	}
+	r.mu.Unlock()
 	k.mu.Lock()
 	k.mu.orders = append(k.mu.orders, o)
 	k.mu.Unlock()

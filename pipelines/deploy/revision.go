@@ -108,13 +108,21 @@ type Status struct {
 	Restarts     int64 `json:"restarts"`
 	// Watermark is the event time up to which the slowest task has processed; absent before any.
 	Watermark time.Time `json:"watermark,omitzero"`
+	// LagSeconds is how far the watermark is behind the time of reading; it is not written.
+	LagSeconds float64 `json:"watermark_lag_seconds,omitempty"`
 	// StateBytes is the size of the state of all tasks.
 	StateBytes int64 `json:"state_bytes"`
 	// Sources, Steps and Sinks in the order of the file.
 	Sources []SourceStatus `json:"sources,omitempty"`
 	Steps   []StepStatus   `json:"steps,omitempty"`
 	Sinks   []SinkStatus   `json:"sinks,omitempty"`
-	Replay  *Replay        `json:"replay,omitempty"`
+	// Tasks tell where each of them is. Where one process runs all of them, their counters are in the
+	// sums only.
+	Tasks  []TaskStatus `json:"tasks,omitempty"`
+	Replay *Replay      `json:"replay,omitempty"`
+	// Worker is the one of several that speaks for the pipeline. Then Tasks are its own, and the sums
+	// wait for those of the others (Total).
+	Worker string `json:"worker,omitempty"`
 	// Address is where the worker that wrote this answers questions for state, host:port.
 	Address string `json:"address,omitempty"`
 	// Follower tells that another worker of the pipeline speaks for it; it is not written.
@@ -126,12 +134,21 @@ type SourceStatus struct {
 	ID        string `json:"id"`
 	Topic     string `json:"topic"`
 	Connector string `json:"connector,omitempty"`
-	Records   int64  `json:"records"`
-	Position  string `json:"position,omitempty"`
-	Total     int64  `json:"total,omitempty"`
-	Ended     bool   `json:"ended"`
-	Lag       int64  `json:"lag"`
-	Error     string `json:"error,omitempty"`
+	// Table: the topic is a table's alone, so its records are no input of the pipeline.
+	Table    bool   `json:"table,omitempty"`
+	Records  int64  `json:"records"`
+	Position string `json:"position,omitempty"`
+	Total    int64  `json:"total,omitempty"`
+	Ended    bool   `json:"ended"`
+	Lag      int64  `json:"lag"`
+	// DeadLettered are records that could not be read.
+	DeadLettered int64 `json:"dead_lettered"`
+	// Watermark is the event time of the slowest partition, LagSeconds as in Status.
+	Watermark  time.Time `json:"watermark,omitzero"`
+	LagSeconds float64   `json:"watermark_lag_seconds,omitempty"`
+	Error      string    `json:"error,omitempty"`
+	// read are the records that the tasks have read.
+	read int64
 }
 
 // StepStatus is one step's counters.
@@ -146,6 +163,13 @@ type StepStatus struct {
 	// BusySeconds is the time spent in the step since Since, by all its tasks; an estimate from one
 	// batch in 64.
 	BusySeconds float64 `json:"busy_seconds"`
+	// StateBytes is about what the step keeps, Watermark the event time up to which its slowest task
+	// has processed, LagSeconds as in Status.
+	StateBytes int64     `json:"state_bytes"`
+	Watermark  time.Time `json:"watermark,omitzero"`
+	LagSeconds float64   `json:"watermark_lag_seconds,omitempty"`
+	// Work is what this process did of it; it is not written.
+	Work Work `json:"-"`
 }
 
 // SinkStatus is one output.
@@ -155,5 +179,12 @@ type SinkStatus struct {
 	Connector string `json:"connector,omitempty"`
 	Records   int64  `json:"records"`
 	Lag       int64  `json:"lag"`
-	Error     string `json:"error,omitempty"`
+	// DeadLettered are records that could not be written, BusySeconds and the rest as in StepStatus.
+	DeadLettered int64     `json:"dead_lettered"`
+	BusySeconds  float64   `json:"busy_seconds"`
+	Watermark    time.Time `json:"watermark,omitzero"`
+	LagSeconds   float64   `json:"watermark_lag_seconds,omitempty"`
+	Error        string    `json:"error,omitempty"`
+	// wrote are the records that the tasks have written.
+	wrote int64
 }

@@ -62,13 +62,20 @@ func (s *Store) Close() { s.client.Close() }
 
 func (s *Store) createTopics(ctx context.Context) error {
 	compacted, deleted := "compact", "delete"
-	day := "86400000"
+	day, small := "86400000", "16777216" // what is read as a whole is cleaned early
+	minutes := "600000"
 	for topic, configs := range map[string]map[string]*string{
 		RevisionTopic: {"cleanup.policy": &compacted},
-		StatusTopic:   {"cleanup.policy": &compacted},
+		StatusTopic:   {"cleanup.policy": &compacted, "segment.bytes": &small},
 		LogTopic:      {"cleanup.policy": &deleted, "retention.ms": &day},
+		TailTopic: {"cleanup.policy": &deleted, "retention.ms": &minutes,
+			"segment.bytes": &small},
 	} {
-		_, err := kadm.NewClient(s.client).CreateTopic(ctx, 1, -1, configs, topic)
+		partitions := int32(1)
+		if topic == TailTopic {
+			partitions = 2
+		}
+		_, err := kadm.NewClient(s.client).CreateTopic(ctx, partitions, -1, configs, topic)
 		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 			return fmt.Errorf("create topic %s: %w", topic, err)
 		}
@@ -149,10 +156,6 @@ func (s *Store) Delete(ctx context.Context, name string) error {
 	return s.deleteStatus(ctx, name)
 }
 
-func (s *Store) deleteStatus(ctx context.Context, name string) error {
-	return s.produce(ctx, StatusTopic, name, nil)
-}
-
 // historyKey is never the same for two writers, so compaction keeps all that was written and the
 // log goes on telling who was first.
 func historyKey(r Revision) string { return fmt.Sprintf("%s@%d@%s", r.Name, r.Number, r.ID) }
@@ -204,7 +207,7 @@ func (s *Store) List(ctx context.Context) ([]Revision, error) {
 // wanted reads what is wanted of every pipeline.
 func (s *Store) wanted(ctx context.Context) (folded[Revision], error) {
 	return latest(ctx, s, RevisionTopic, func(r Revision) string { return r.Name },
-		func(old, now Revision) bool { return now.Number >= old.Number })
+		func(old, now Revision) bool { return now.Number >= old.Number }, func(*kgo.Record) {})
 }
 
 // History gives all revisions of a pipeline, the oldest first.
@@ -226,13 +229,6 @@ func (s *Store) History(ctx context.Context, name string) ([]Revision, error) {
 	return all, err
 }
 
-// Statuses gives what the workers last reported, by name.
-func (s *Store) Statuses(ctx context.Context) ([]Status, error) {
-	all, err := latest(ctx, s, StatusTopic, func(st Status) string { return st.Name },
-		func(Status, Status) bool { return true })
-	return all.sorted(), err
-}
-
 // folded is a compacted topic: the last value of each key.
 type folded[T any] struct {
 	values map[string]T
@@ -249,15 +245,17 @@ func (f folded[T]) sorted() []T {
 	return out
 }
 
-// latest folds a compacted topic without the history. newer tells whether a value replaces one that
-// was written before it.
+// latest folds a compacted topic without the keys of more than a name, which others gets. newer
+// tells whether a value replaces one that was written before it.
 func latest[T any](
 	ctx context.Context, s *Store, topic string, name func(T) string, newer func(old, now T) bool,
+	others func(*kgo.Record),
 ) (folded[T], error) {
 	f := folded[T]{values: map[string]T{}, unreadable: map[string]error{}}
 	end, err := s.scanTo(ctx, topic, func(rec *kgo.Record) error {
 		key := string(rec.Key)
 		if strings.Contains(key, "@") {
+			others(rec)
 			return nil
 		}
 		delete(f.unreadable, key)
@@ -326,8 +324,16 @@ func edge(
 func (s *Store) follow(
 	ctx context.Context, topic string, fn func(*kgo.Record) (enough bool, err error),
 ) error {
+	return s.followFrom(ctx, topic, 0, -2, fn) // -2 is the start
+}
+
+// followFrom reads a partition of a control topic from an offset on.
+func (s *Store) followFrom(
+	ctx context.Context, topic string, partition int32, from int64,
+	fn func(*kgo.Record) (enough bool, err error),
+) error {
 	reader, err := s.connect(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
-		topic: {0: kgo.NewOffset().AtStart()},
+		topic: {partition: kgo.NewOffset().At(from)},
 	}))
 	if err != nil {
 		return fmt.Errorf("connect to read %s: %w", topic, err)

@@ -36,6 +36,8 @@ type instance struct {
 		outputs []*output
 		procs   *processes
 		stores  []query.Store // what can be looked at
+		// left is when each task was last seen here, by name.
+		left map[string]time.Time
 	}
 }
 
@@ -90,9 +92,11 @@ func (in *instance) lead(ctx context.Context, cluster client.Cluster) error {
 	in.mu.leads = true
 	in.mu.Unlock()
 	defer func() {
-		in.mu.Lock()
-		in.mu.leads = false
-		in.mu.Unlock()
+		if errors.Is(context.Cause(ctx), task.ErrMoved) { // else it has the last word, too
+			in.mu.Lock()
+			in.mu.leads = false
+			in.mu.Unlock()
+		}
 	}()
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, g := range ingests {

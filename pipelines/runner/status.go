@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"slices"
 	"time"
 
 	"github.com/millstream-io/millstream/pipelines/deploy"
@@ -9,14 +8,15 @@ import (
 	"github.com/millstream-io/millstream/streams/task"
 )
 
-// Status adds up what the parts of the run count. Its State is Starting until they are there.
+// Status adds up what the parts of the run count. Its State is Starting until they are there. Of
+// several workers each tells its tasks, and one of them what the connectors count.
 func (in *instance) Status() deploy.Status {
 	in.mu.Lock()
 	worker, ingests, outputs, procs := in.mu.worker, in.mu.ingests, in.mu.outputs, in.mu.procs
 	follower := in.shared() && !in.mu.leads
 	in.mu.Unlock()
 	st := deploy.Status{Guarantees: map[string]string{}, State: deploy.Running, Since: in.since,
-		Follower: follower, Address: in.runner.opts.Address()}
+		Worker: in.runner.opts.Instance, Follower: follower, Address: in.runner.opts.Address()}
 	for _, s := range in.p.plan.Sinks {
 		st.Guarantees[s.ID] = s.Guarantee
 	}
@@ -26,40 +26,30 @@ func (in *instance) Status() deploy.Status {
 	}
 	st.Restarts = procs.restarts()
 	now := worker.Status()
-	if in.shared() {
-		now.Tasks = slices.DeleteFunc(now.Tasks, func(t task.TaskStatus) bool {
-			return t.Phase == task.Waiting || t.Phase == task.Standby
-		})
-	}
 	if follower {
 		ingests, outputs = nil, nil
 	}
-	if !opened(now, ingests, outputs) {
+	if !in.opened(now, ingests, outputs) {
 		st.State = deploy.Starting
 	}
-	tally := newTally(now)
-	in.sourceStatus(&st, tally, ingests)
-	in.stepStatus(&st, tally)
-	in.sinkStatus(&st, tally, outputs)
-	st.DeadLettered = tally.dead
-	st.Late = tally.late
-	st.Watermark, st.StateBytes = watermark(now), stateBytes(now)
-	for _, g := range ingests {
-		g.mu.Lock()
-		st.DeadLettered += g.mu.dead
-		g.mu.Unlock()
+	in.sourceStatus(&st, ingests)
+	for _, n := range in.p.plan.Nodes {
+		st.Steps = append(st.Steps, deploy.StepStatus{ID: n.ID})
 	}
-	for _, o := range outputs {
-		st.DeadLettered += o.deadLettered.Load()
+	in.sinkStatus(&st, outputs)
+	st.Tasks = in.taskStatus(now)
+	if in.shared() {
+		return st
 	}
-	return st
+	return st.Sum()
 }
 
 // opened tells whether every part of the run has begun: tasks have their state, and connectors are
 // open.
-func opened(w task.Status, ingests []*ingest, outputs []*output) bool {
+func (in *instance) opened(w task.Status, ingests []*ingest, outputs []*output) bool {
 	for _, t := range w.Tasks {
-		if t.Inputs == nil {
+		elsewhere := in.shared() && (t.Phase == task.Waiting || t.Phase == task.Standby)
+		if t.Inputs == nil && !elsewhere {
 			return false
 		}
 	}
@@ -76,72 +66,19 @@ func opened(w task.Status, ingests []*ingest, outputs []*output) bool {
 	return true
 }
 
-// tally is the counters of all tasks, added up by step.
-type tally struct {
-	steps      map[string]deploy.StepStatus
-	lag        map[string]int64 // by topic
-	dead, late int64
-}
-
-func newTally(w task.Status) *tally {
-	t := &tally{steps: map[string]deploy.StepStatus{}, lag: map[string]int64{}}
-	for _, one := range w.Tasks {
-		for _, step := range one.Steps {
-			sum := t.steps[step.Step]
-			sum.In += step.In.Load()
-			sum.Out += step.Out.Load()
-			sum.Late += step.Late.Load()
-			sum.Failed += step.Errors.Load()
-			sum.DeadLettered += step.DeadLetters.Load()
-			sum.BusySeconds += float64(step.Busy.Load()) / 1e9
-			t.steps[step.Step] = sum
-			t.dead += step.DeadLetters.Load()
-			t.late += step.Late.Load()
-		}
-		for _, input := range one.Inputs {
-			t.lag[input.Topic] += input.Lag
-		}
-	}
-	return t
-}
-
-// watermark is the time of the slowest task that has any.
-func watermark(w task.Status) time.Time {
-	least := operator.EndOfTime
-	for _, t := range w.Tasks {
-		if t.StreamTime != operator.NoTime {
-			least = min(least, t.StreamTime)
-		}
-	}
-	if least == operator.EndOfTime {
-		return time.Time{}
-	}
-	return time.UnixMilli(least).UTC()
-}
-
-func stateBytes(w task.Status) (n int64) {
-	for _, t := range w.Tasks {
-		n += t.StateBytes
-	}
-	return n
-}
-
-func (in *instance) sourceStatus(st *deploy.Status, t *tally, ingests []*ingest) {
+// sourceStatus tells what connectors have read; the tasks tell the rest.
+func (in *instance) sourceStatus(st *deploy.Status, ingests []*ingest) {
 	byID := map[string]*ingest{}
 	for _, g := range ingests {
 		byID[g.opts.ID] = g
 	}
 	for _, s := range in.p.plan.Sources {
-		row := deploy.SourceStatus{ID: s.ID, Topic: s.Topic, Lag: t.lag[s.Topic]}
-		if !s.TableOnly {
-			st.RecordsIn += t.steps[s.ID].In
-			row.Records = t.steps[s.ID].In
-			st.Lag += row.Lag
-		}
+		row := deploy.SourceStatus{ID: s.ID, Topic: s.Topic, Table: s.TableOnly}
 		if g := byID[s.ID]; g != nil {
 			g.mu.Lock()
 			row.Records, row.Position, row.Ended, row.Error =
 				g.mu.read, g.mu.position, g.mu.ended, g.mu.err
+			row.DeadLettered = g.mu.dead
 			g.mu.Unlock()
 			row.Connector = s.Connector.Name
 		}
@@ -149,29 +86,74 @@ func (in *instance) sourceStatus(st *deploy.Status, t *tally, ingests []*ingest)
 	}
 }
 
-func (in *instance) stepStatus(st *deploy.Status, t *tally) {
-	for _, n := range in.p.plan.Nodes {
-		row := t.steps[n.StreamID()]
-		row.ID = n.ID
-		st.Steps = append(st.Steps, row)
-	}
-}
-
-func (in *instance) sinkStatus(st *deploy.Status, t *tally, outputs []*output) {
+// sinkStatus tells what connectors have written.
+func (in *instance) sinkStatus(st *deploy.Status, outputs []*output) {
 	byID := map[string]*output{}
 	for _, o := range outputs {
 		byID[o.opts.ID] = o
 	}
 	for _, s := range in.p.plan.Sinks {
-		row := deploy.SinkStatus{ID: s.ID, Topic: s.Topic, Records: t.steps[s.ID+":sink"].Out}
-		st.RecordsOut += row.Records
+		row := deploy.SinkStatus{ID: s.ID, Topic: s.Topic}
 		if o := byID[s.ID]; o != nil {
 			row.Connector = s.Connector.Name
-			row.Records = o.written.Load()
+			row.Records, row.DeadLettered = o.written.Load(), o.deadLettered.Load()
 			o.mu.Lock()
 			row.Lag, row.Error = o.mu.lag, o.mu.err
 			o.mu.Unlock()
 		}
 		st.Sinks = append(st.Sinks, row)
 	}
+}
+
+// taskStatus tells of the tasks that run here or did.
+func (in *instance) taskStatus(w task.Status) []deploy.TaskStatus {
+	var rows []deploy.TaskStatus
+	names := in.names()
+	now := in.runner.opts.Now().UTC()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, t := range w.Tasks {
+		row := deploy.TaskStatus{ID: t.ID(), Phase: string(t.Phase), At: now,
+			Watermark: eventTime(t.StreamTime), StateBytes: t.StateBytes, Here: true,
+			Restored: t.Restored, ToRestore: t.ToRestore}
+		if t.Phase == task.Running || t.Phase == task.Done {
+			row.Restored, row.ToRestore = 0, 0
+		}
+		for _, input := range t.Inputs {
+			row.Inputs = append(row.Inputs, deploy.InputStatus{Topic: input.Topic,
+				Partition: input.Partition, Position: input.Position, End: input.End, Lag: input.Lag,
+				Watermark: eventTime(input.Watermark)})
+		}
+		for _, step := range t.Steps {
+			names.add(&row, step, t.Stores)
+		}
+		switch t.Phase {
+		case task.Waiting, task.Standby, task.Stopped, task.Failed:
+			if !in.shared() {
+				break
+			}
+			left, was := in.mu.left[t.Name]
+			if !was && t.Inputs == nil {
+				continue // never was here
+			}
+			if was {
+				row.At = left
+			}
+			row.Here = false
+		}
+		if in.mu.left == nil {
+			in.mu.left = map[string]time.Time{}
+		}
+		in.mu.left[t.Name] = row.At
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// eventTime is ms since 1970 as a time, the zero one where there is none.
+func eventTime(ms int64) time.Time {
+	if ms == operator.NoTime || ms == operator.EndOfTime {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
 }

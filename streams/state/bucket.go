@@ -34,6 +34,8 @@ type bucket struct {
 	db   *DB
 	id   bucketID
 	rows map[string]*row
+	// bytes are those of its committed rows, as far as they are known: all of them without a file.
+	bytes int64
 	// runs hold the rows, each of them in key order and at least twice as long as the next one,
 	// added the rows that are in none of them yet. Both are only kept once the bucket has been
 	// scanned (indexed). Many runs make scans and new rows in turns cheap: a row is merged into a

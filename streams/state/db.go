@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"time"
 )
@@ -146,18 +145,6 @@ func (db *DB) Meta() Meta { return db.meta }
 
 // PendingBytes is the size of the uncommitted rows (L0).
 func (db *DB) PendingBytes() int64 { return db.pendingBytes }
-
-// Size returns the bytes of the state: of the rows that are not in the file yet, and of the file.
-func (db *DB) Size() int64 {
-	size := db.pendingBytes + db.dirtyBytes
-	if db.file == nil {
-		return size
-	}
-	if info, err := os.Stat(db.file.path); err == nil { // it is only shown
-		size += info.Size()
-	}
-	return size
-}
 
 // DirtyBytes is the size of the committed rows that are not in the file (L1).
 func (db *DB) DirtyBytes() int64 { return db.dirtyBytes }
@@ -310,6 +297,9 @@ func (db *DB) settle(p pendingRow) {
 	if !r.known {
 		r.known = true
 	}
+	if !r.absent {
+		p.b.bytes -= int64(len(r.key) + len(r.val))
+	}
 	if r.deleted {
 		r.absent, r.deleted = true, false
 		db.cacheBytes -= int64(len(r.val))
@@ -318,6 +308,7 @@ func (db *DB) settle(p pendingRow) {
 		r.absent = false
 		db.cacheBytes += int64(len(r.next) - len(r.val))
 		r.val, r.next = r.next, r.val[:0]
+		p.b.bytes += int64(len(r.key) + len(r.val))
 	}
 	if r.dirty {
 		db.dirtyBytes += int64(len(r.val))
@@ -356,6 +347,7 @@ func (db *DB) Flush() error {
 	}
 	db.metaDirty = false
 	db.afterFlush()
+	db.file.measure(time.Now())
 	return nil
 }
 

@@ -26,8 +26,9 @@
 //
 // # Goroutines
 //
-// None. A DB and its stores belong to the goroutine of their task; Flush runs there too. Others
-// look at the file through a Reader: file.views keeps it open meanwhile.
+// A DB and its stores belong to the goroutine of their task; Flush runs there too. Others look at
+// the file through a Reader: file.views keeps it open meanwhile. One walks over the file now and
+// then to tell what each store takes (sizes.go); Close waits for it.
 //
 // # Files
 //

@@ -45,6 +45,8 @@ type file struct {
 	// views is held for reading by Readers of other goroutines, and for writing to set closed.
 	views  sync.RWMutex
 	closed bool
+	// sizes are what the stores take, for those who ask.
+	sizes sizes
 }
 
 // openFile opens, checks and locks the file.
@@ -156,6 +158,7 @@ func (f *file) close(clean bool) error {
 	f.views.Lock()
 	f.closed = true
 	f.views.Unlock()
+	f.sizes.wg.Wait()
 	if f.db != nil {
 		f.endRead()
 		if clean {

@@ -34,6 +34,9 @@ type CoreOptions struct {
 	// MaxBuffered bounds the bytes of unprocessed records before Paused names partitions to
 	// pause; 0 is 64 MiB.
 	MaxBuffered int64
+
+	// taps are where others may look on; nil is nowhere.
+	taps *tapPoints
 }
 
 // defaultMaxBuffered is the bound of unprocessed records of one task: 64 MiB.
@@ -62,6 +65,9 @@ type Input struct {
 	// Repartition: the topic belongs to the topology; records before Offset may be deleted once
 	// it is committed.
 	Repartition bool
+	// Watermark is the time of the partition: no record before it is expected any more. It is
+	// operator.NoTime before the first record, and for a table.
+	Watermark int64
 }
 
 // Output is a record to be written.
@@ -82,7 +88,8 @@ type Output struct {
 type Core struct {
 	opts   CoreOptions
 	writer string
-	closes bool // the end of bounded input closes windows
+	name   string // <sub>.<partition>
+	closes bool   // the end of bounded input closes windows
 
 	inputs []*coreInput // sources in order of (ordinal, partition), then tables
 	byName map[inputName]*coreInput
@@ -128,6 +135,10 @@ func NewCore(opts CoreOptions) (*Core, error) {
 		opts.MaxBuffered = defaultMaxBuffered
 	}
 	c := &Core{opts: opts, closes: opts.Topology.CloseAtEnd, byName: map[inputName]*coreInput{}}
+	if opts.taps == nil {
+		c.opts.taps = &tapPoints{}
+	}
+	c.name = fmt.Sprintf("%s.%d", opts.Sub.Name, opts.Partition)
 	c.writer = topology.Writer(opts.Topology.App, opts.Sub.Name, opts.Partition)
 	c.time.Store(operator.NoTime)
 	c.eventTime = operator.NoTime
@@ -223,7 +234,13 @@ func (c *Core) Done() bool {
 // StepStats is a step and its counters, which move while the task runs.
 type StepStats struct {
 	Step, Kind string
+	// Stores are those the step keeps its state in.
+	Stores []string
 	*operator.Stats
+	// Work is what the step did in this process.
+	Work Work
+	// began are the counters with which the step was made.
+	began operator.Counts
 }
 
 // Stats returns the counters of all sources, tables, steps and sinks. Any goroutine may call it.

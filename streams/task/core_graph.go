@@ -26,7 +26,9 @@ type nodeState struct {
 	partitions int32
 	// routes are the partitions of the topics that records have named.
 	routes map[string]int32
-	told   told // what the readers of a repartition topic know
+	// tapIn and tapOut are where others may look at what comes in and goes out.
+	tapIn, tapOut *TapPoint
+	told          told // what the readers of a repartition topic know
 }
 
 // port is where a node reads.
@@ -55,7 +57,8 @@ func (p port) batch() *operator.Batch {
 func (c *Core) makeSteps() error {
 	sub := c.opts.Sub
 	var faults []error
-	context := func(o operator.ContextOptions, kind string) *operator.Context {
+	context := func(o operator.ContextOptions, kind string, stores ...operator.StoreSpec,
+	) *operator.Context {
 		id := o.Step
 		o.Step, _, _ = strings.Cut(id, ":") // a part of a step speaks for the step
 		o.Stores, o.Reporter, o.StreamTime = c.opts.Stores, &c.out, c.StreamTime()
@@ -66,7 +69,11 @@ func (c *Core) makeSteps() error {
 				o.Stats.Restore(counts)
 			}
 		}
-		c.stats = append(c.stats, StepStats{Step: id, Kind: kind, Stats: o.Stats})
+		one := StepStats{Step: id, Kind: kind, Stats: o.Stats, began: o.Stats.Counts(id)}
+		for _, s := range stores {
+			one.Stores = append(one.Stores, s.Name)
+		}
+		c.stats = append(c.stats, one)
 		for _, topic := range []string{o.OnError.DeadLetterTopic, o.Late.Topic} {
 			if topic != "" && c.partitionsOf(topic, 0) <= 0 {
 				faults = append(faults, fmt.Errorf("step %s writes to topic %q, "+
@@ -81,7 +88,8 @@ func (c *Core) makeSteps() error {
 	tables := map[string]*operator.Context{}
 	for i := range sub.Tables {
 		t := &sub.Tables[i]
-		tables[t.ID] = context(operator.ContextOptions{Step: t.ID, OnError: t.OnError}, "table")
+		tables[t.ID] = context(operator.ContextOptions{Step: t.ID, OnError: t.OnError}, "table",
+			operator.StoreSpec{Name: t.ID})
 	}
 	for _, in := range c.inputs {
 		if in.table != nil {
@@ -103,7 +111,7 @@ func (c *Core) makeSteps() error {
 	for i := range sub.Nodes {
 		n := c.makeNode(&sub.Nodes[i], readers)
 		n.ctx = context(operator.ContextOptions{Step: n.spec.ID, OnError: n.spec.OnError,
-			Late: n.spec.Late, Outputs: n.spec.Outputs}, n.spec.Kind)
+			Late: n.spec.Late, Outputs: n.spec.Outputs}, n.spec.Kind, n.spec.Stores...)
 		if s := n.spec.Sink; s != nil && s.TopicOf == nil {
 			if n.partitions = c.partitionsOf(s.Topic, s.Partitions); n.partitions <= 0 {
 				faults = append(faults, fmt.Errorf("step %s writes to topic %q, "+
@@ -117,6 +125,7 @@ func (c *Core) makeSteps() error {
 // makeNode makes a node behind those made before it.
 func (c *Core) makeNode(spec *topology.Node, readers map[topology.Port]int) *nodeState {
 	n := &nodeState{spec: spec, told: told{W: operator.NoTime}}
+	n.tapIn, n.tapOut = c.opts.taps.of(spec.ID)
 	for _, p := range spec.Inputs {
 		x := port{output: p.Output, shared: readers[p] > 1}
 		if p.Source >= 0 {
@@ -162,6 +171,9 @@ func (c *Core) runSteps() error {
 		src.ctx.Stats().In.Add(src.taken)
 		src.ctx.Stats().Out.Add(int64(len(src.batch.Records)))
 		src.taken = 0
+		if !src.spec.Repartition() {
+			src.tap.offer(c.name, src.batch.Records)
+		}
 	}
 	measure := c.opts.Clock != nil && c.runs%busySample == 0
 	c.runs++
@@ -192,6 +204,7 @@ func (c *Core) runNode(n *nodeState, s int64) error {
 	in.StreamTime, in.Steps = s, c.steps
 	stats := n.ctx.Stats()
 	stats.In.Add(int64(len(in.Records)))
+	n.tapIn.offer(c.name, in.Records)
 	if n.spec.Sink != nil {
 		written, err := c.out.write(n, in)
 		stats.Out.Add(int64(written))
@@ -202,6 +215,7 @@ func (c *Core) runNode(n *nodeState, s int64) error {
 	}
 	for _, out := range n.outs {
 		stats.Out.Add(int64(len(out.Records)))
+		n.tapOut.offer(c.name, out.Records)
 	}
 	return nil
 }

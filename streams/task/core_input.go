@@ -31,6 +31,7 @@ type sourceState struct {
 	ctx   *operator.Context
 	batch operator.Batch
 	taken int64 // records of the current run, bad ones included
+	tap   *TapPoint
 }
 
 // makeInputs lists what the task reads and makes the lanes, at the beginning of everything.
@@ -38,7 +39,8 @@ func (c *Core) makeInputs() {
 	sub, task := c.opts.Sub, c.opts.Partition
 	for i := range sub.Sources {
 		s := &sub.Sources[i]
-		c.sources = append(c.sources, &sourceState{spec: s})
+		_, tap := c.opts.taps.of(s.ID)
+		c.sources = append(c.sources, &sourceState{spec: s, tap: tap})
 		if task >= s.Partitions {
 			continue
 		}
@@ -86,7 +88,7 @@ func (c *Core) Inputs() []Input {
 	list := make([]Input, 0, len(c.inputs))
 	for _, in := range c.inputs {
 		x := Input{Topic: in.from.Topic, Partition: in.from.Partition, Offset: in.position(),
-			Ready: in.ready}
+			Ready: in.ready, Watermark: in.watermark()}
 		if in.table != nil {
 			x.Kind = TableInput
 		} else {
@@ -95,6 +97,22 @@ func (c *Core) Inputs() []Input {
 		list = append(list, x)
 	}
 	return list
+}
+
+// watermark returns the time of the slowest lane.
+func (in *coreInput) watermark() int64 {
+	if len(in.lanes) == 0 {
+		return operator.NoTime
+	}
+	w := operator.EndOfTime
+	for _, l := range in.lanes {
+		if in.byWriter != nil {
+			w = min(w, l.w)
+		} else {
+			w = min(w, l.clock.W())
+		}
+	}
+	return w
 }
 
 // position returns the offset of the first record not processed.

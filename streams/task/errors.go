@@ -20,4 +20,6 @@ var (
 	ErrStateFull = errors.New("state file cannot be written")
 	// ErrPosition reports a position outside of the log of an input.
 	ErrPosition = errors.New("input position is not in the log")
+	// ErrMoved is why what runs in one worker at a time has to end here: another one runs it now.
+	ErrMoved = errors.New("another worker runs it")
 )

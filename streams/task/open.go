@@ -236,11 +236,13 @@ func (t *loop) openCore(s start) error {
 		Route:      t.routeTo,
 		Decisions:  t.opts.Decisions,
 		Clock:      time.Now,
+		taps:       t.opts.taps,
 	})
 	if err != nil {
 		return fmt.Errorf("task %s: %w", t.name, err)
 	}
 	t.core = core
+	t.status.opened(core.Stats)
 	for _, in := range core.Inputs() {
 		tp := client.TopicPartition{Topic: in.Topic, Partition: in.Partition}
 		i := &input{

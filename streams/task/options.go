@@ -59,8 +59,9 @@ type Options struct {
 	// Logger hears of restores, stops and trouble; nil is silent.
 	Logger *slog.Logger
 
-	// paces are those of the worker.
+	// paces and taps are those of the worker.
 	paces *paces
+	taps  *tapPoints
 	// newCore replaces NewCore in tests.
 	newCore func(CoreOptions) (processor, error)
 	// killOnError leaves state files as a killed process would when a task fails, in tests.
@@ -102,6 +103,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.paces == nil {
 		o.paces = &paces{}
+	}
+	if o.taps == nil {
+		o.taps = &tapPoints{}
 	}
 	if o.batch == 0 {
 		o.batch = 1024

@@ -24,7 +24,8 @@ type Share struct {
 	Session time.Duration
 	// Address is where others can ask this worker for the rows of its tasks; empty says nothing.
 	Address string
-	// Alone, if set, runs in one of the workers at a time.
+	// Alone, if set, runs in one of the workers at a time. The cause of its context's end is ErrMoved
+	// when another worker is to run it.
 	Alone func(ctx context.Context) error
 }
 
@@ -46,7 +47,7 @@ type sharing struct {
 
 // holding is something that runs here until it is stopped.
 type holding struct {
-	stop context.CancelFunc
+	stop context.CancelCauseFunc
 	done chan struct{}
 	copy *standby // of a standby
 }
@@ -197,7 +198,7 @@ func (s *sharing) adopt(ctx context.Context, g given) (gave bool) {
 		gave = true
 	}
 	for _, h := range ends {
-		h.stop()
+		h.stop(ErrMoved)
 	}
 	for _, h := range ends {
 		<-h.done
@@ -229,7 +230,7 @@ func (s *sharing) adopt(ctx context.Context, g given) (gave bool) {
 // hold runs fn until it is stopped.
 func (s *sharing) hold(ctx context.Context, copy *standby, fn func(context.Context) error,
 ) *holding {
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := context.WithCancelCause(ctx)
 	h := &holding{stop: stop, done: make(chan struct{}), copy: copy}
 	s.r.tasks.Go(func() {
 		defer close(h.done)
@@ -298,7 +299,7 @@ func (s *sharing) endAll() {
 	}
 	s.mu.Unlock()
 	for _, h := range all {
-		h.stop()
+		h.stop(nil)
 	}
 	for _, h := range all {
 		<-h.done

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,8 +54,10 @@ type TaskStatus struct {
 	ChangelogRows int64
 	// StreamTime of the task at its last commit, ms; operator.NoTime before anything was seen.
 	StreamTime int64
-	// StateBytes are rows in memory that are not in the state file yet, and the file.
+	// StateBytes are rows in memory that are not in the state file yet, and the file. Stores tells
+	// about how much of it each store takes, as it was found some seconds ago.
 	StateBytes int64
+	Stores     map[string]int64
 	// LastCommit is zero before the first.
 	LastCommit time.Time
 	// LastError is the last trouble, also one that did not stop the task.
@@ -62,6 +65,9 @@ type TaskStatus struct {
 	// Steps count records per step; they move while the task runs.
 	Steps []StepStats
 }
+
+// ID names the task within its pipeline.
+func (t TaskStatus) ID() string { return fmt.Sprintf("%s.%d", t.Sub, t.Partition) }
 
 // InputStatus is one input partition at the last commit.
 type InputStatus struct {
@@ -72,6 +78,8 @@ type InputStatus struct {
 	Position, End int64
 	// Lag is End - Position.
 	Lag int64
+	// Watermark is the time of the partition, as that of Input.
+	Watermark int64
 }
 
 // taskStatus is what the loop tells others.
@@ -91,11 +99,14 @@ type taskStatus struct {
 		toRestore  int64
 		streamTime int64
 		stateBytes int64
+		stores     map[string]int64
 		lastCommit time.Time
 		lastError  string
 		perSecond  float64
 		atCommit   int64 // processed at the last commit
 		steps      func() []StepStats
+		// past is what the steps of earlier cores did.
+		past map[string]Work
 	}
 }
 
@@ -137,16 +148,16 @@ func (t *loop) report(inputs []Input) {
 		known := t.inputs[i]
 		st := InputStatus{
 			Topic: in.Topic, Partition: in.Partition, Table: in.Kind == TableInput,
-			Position: t.position(in), End: known.end,
+			Position: t.position(in), End: known.end, Watermark: in.Watermark,
 		}
 		st.Lag = max(0, st.End-st.Position)
 		list = append(list, st)
 	}
-	now, size := t.core.StreamTime(), t.db.Size()
+	now, size, stores := t.core.StreamTime(), t.db.Size(), t.db.StoreSizes()
 	t.status.mu.Lock()
 	defer t.status.mu.Unlock()
 	t.status.mu.inputs, t.status.mu.streamTime = list, now
-	t.status.mu.steps, t.status.mu.stateBytes = t.core.Stats, size
+	t.status.mu.stateBytes, t.status.mu.stores = size, stores
 }
 
 // position is the first offset of an input that is not processed: what the core says, but not
@@ -169,13 +180,10 @@ func (s *seat) snapshot() TaskStatus {
 		Restored: s.status.mu.restored, ToRestore: s.status.mu.toRestore,
 		StreamTime: s.status.mu.streamTime, LastCommit: s.status.mu.lastCommit,
 		LastError: s.status.mu.lastError, StateBytes: s.status.mu.stateBytes,
+		Stores: s.status.mu.stores, Steps: s.status.stepsOf(),
 	}
-	steps := s.status.mu.steps
 	s.status.mu.Unlock()
 	out.Processed, out.ChangelogRows = s.status.processed.Load(), s.status.rows.Load()
-	if steps != nil {
-		out.Steps = steps()
-	}
 	if out.Phase == "" {
 		out.Phase = Waiting
 	}

@@ -84,8 +84,8 @@ var law = map[string][]string{
 	// A command asks the broker; it never opens the broker's files.
 	"cli/output":   {},
 	"cli/internal": {},
-	"cli": {"core", "core/vfs", "core/vnet", "streams/", "plugins/", "connectors/", "pipelines/",
-		"cli/"},
+	"cli": {"core", "core/vfs", "core/vnet", "core/metrics", "core/server/admin", "streams/",
+		"plugins/", "connectors/", "pipelines/", "cli/"},
 
 	"examples": {"core", "streams/", "plugins/", "connectors/", "pipelines/", "cli/command",
 		"examples/"},

@@ -1,0 +1,101 @@
+package runner
+
+import (
+	"strings"
+
+	"github.com/millstream-io/millstream/pipelines/deploy"
+	"github.com/millstream-io/millstream/streams/task"
+)
+
+// stepNames find what of the plan a step of a topology belongs to: the streams layer runs several
+// steps for one of the user's now and then, whose failures and time are that one's.
+type stepNames struct {
+	nodes   map[string]string // by StreamID
+	users   map[string]string // by UserID: nodes of which there are several are told as one
+	sources map[string]bool
+	sinks   map[string]bool
+}
+
+func (in *instance) names() *stepNames {
+	n := &stepNames{nodes: map[string]string{}, users: map[string]string{},
+		sources: map[string]bool{}, sinks: map[string]bool{}}
+	for _, node := range in.p.plan.Nodes {
+		n.nodes[node.StreamID()] = node.ID
+		n.users[node.UserID()] = node.ID
+	}
+	for _, s := range in.p.plan.Sources {
+		n.sources[s.ID] = true
+	}
+	for _, s := range in.p.plan.Sinks {
+		n.sinks[s.ID] = true
+	}
+	return n
+}
+
+// add counts a step of a task where it belongs.
+func (n *stepNames) add(row *deploy.TaskStatus, step task.StepStats, stores map[string]int64) {
+	base, part, isPart := strings.Cut(step.Step, ":")
+	one := stepStatus(step, stores)
+	switch {
+	case isPart && n.sinks[base] && (part == "out" || part == "sink"):
+		one.ID = base
+		if part == "out" {
+			one.Out, one.Work.Out = 0, 0
+		} else {
+			one.In, one.Work.In = 0, 0
+		}
+		row.Sinks = addStep(row.Sinks, one)
+	case n.sources[base] && step.Kind == "source":
+		one.ID = base
+		row.Sources = addStep(row.Sources, one)
+	default:
+		id, whole := n.nodes[base]
+		if !whole {
+			id, whole = n.nodes[strings.TrimSuffix(base, "-repartition")], false
+		}
+		if id == "" {
+			id = n.users[base]
+		}
+		if id == "" {
+			id = base // a table: only its failures are told
+		}
+		one.ID = id
+		if isPart || !whole || step.Kind == "source" { // not what goes in and out of the step itself
+			one.In, one.Out, one.Work.In, one.Work.Out = 0, 0, 0, 0
+		}
+		row.Steps = addStep(row.Steps, one)
+	}
+}
+
+func stepStatus(step task.StepStats, stores map[string]int64) deploy.StepStatus {
+	w := step.Work
+	one := deploy.StepStatus{In: step.In.Load(), Out: step.Out.Load(), Late: step.Late.Load(),
+		Failed: step.Errors.Load(), DeadLettered: step.DeadLetters.Load(),
+		BusySeconds: w.Busy.Seconds(),
+		Work: deploy.Work{In: w.In, Out: w.Out, Late: w.Late, Failed: w.Errors,
+			DeadLettered: w.DeadLetters, Busy: w.Busy}}
+	for _, store := range step.Stores {
+		one.StateBytes += stores[store]
+	}
+	return one
+}
+
+// addStep adds a row to that of the same id, or as a new one.
+func addStep(rows []deploy.StepStatus, one deploy.StepStatus) []deploy.StepStatus {
+	for i := range rows {
+		r := &rows[i]
+		if r.ID != one.ID {
+			continue
+		}
+		r.In += one.In
+		r.Out += one.Out
+		r.Late += one.Late
+		r.Failed += one.Failed
+		r.DeadLettered += one.DeadLettered
+		r.BusySeconds += one.BusySeconds
+		r.StateBytes += one.StateBytes
+		r.Work = r.Work.Plus(one.Work)
+		return rows
+	}
+	return append(rows, one)
+}
