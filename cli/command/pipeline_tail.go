@@ -99,7 +99,7 @@ func (a *app) pipelineTail(ctx context.Context, s *deploy.Store, f tailFlags) er
 		return v.show(sample)
 	})
 	if errors.Is(context.Cause(waiting), errNoAnswer) {
-		return output.Failure("NO_WORKER", fmt.Sprintf("no worker showed anything of %s within %s",
+		return output.Environment("NO_WORKER", fmt.Sprintf("no worker showed anything of %s within %s",
 			f.request.Pipeline, f.wait)).
 			WithDo("see whether it runs: millstream pipeline status " + f.request.Pipeline)
 	}

@@ -117,18 +117,17 @@ func TestStatusAndMetricsTellEachNode(t *testing.T) {
 	}
 	page := fetched(t, "http://"+p.ready.HTTP+"/metrics")
 	for name, want := range map[string]string{
-		`millstream_pipeline_info{pipeline="nodes",revision="1",state="running"}`:                "1",
-		`millstream_pipeline_watermark_seconds{pipeline="nodes"}`:                                "60",
-		`millstream_pipeline_lag_records{pipeline="nodes"}`:                                      "0",
-		`millstream_pipeline_node_records_in_total{pipeline="nodes",node="numbers"}`:             "7",
-		`millstream_pipeline_node_dead_lettered_records_total{pipeline="nodes",node="numbers"}`:  "1",
-		`millstream_pipeline_node_records_out_total{pipeline="nodes",node="whole"}`:              "5",
-		`millstream_pipeline_node_late_records_total{pipeline="nodes",node="counted"}`:           "1",
-		`millstream_pipeline_node_records_out_total{pipeline="nodes",node="counts"}`:             "4",
-		`millstream_pipeline_node_watermark_seconds{pipeline="nodes",node="counted"}`:            "60",
-		`millstream_pipeline_input_position{pipeline="nodes",topic="nodes-in",partition="0"}`:    "7",
-		`millstream_pipeline_input_lag_records{pipeline="nodes",topic="nodes-in",partition="0"}`: "0",
-		`millstream_pipeline_metrics_omitted{kind="nodes"}`:                                      "0",
+		`millstream_pipeline_info{pipeline="nodes",revision="1",state="running"}`:               "1",
+		`millstream_pipeline_watermark_seconds{pipeline="nodes"}`:                               "60",
+		`millstream_pipeline_lag_records{pipeline="nodes"}`:                                     "0",
+		`millstream_pipeline_node_records_in_total{pipeline="nodes",node="numbers"}`:            "7",
+		`millstream_pipeline_node_dead_lettered_records_total{pipeline="nodes",node="numbers"}`: "1",
+		`millstream_pipeline_node_records_out_total{pipeline="nodes",node="whole"}`:             "5",
+		`millstream_pipeline_node_late_records_total{pipeline="nodes",node="counted"}`:          "1",
+		`millstream_pipeline_node_records_out_total{pipeline="nodes",node="counts"}`:            "4",
+		`millstream_pipeline_node_watermark_seconds{pipeline="nodes",node="counted"}`:           "60",
+		`millstream_pipeline_input_position{pipeline="nodes",topic="nodes-in",partition="0"}`:   "7",
+		`millstream_pipeline_metrics_omitted{kind="nodes"}`:                                     "0",
 	} {
 		require.Equal(t, want, sample(page, name), name)
 	}
@@ -138,8 +137,8 @@ func TestStatusAndMetricsTellEachNode(t *testing.T) {
 	require.Contains(t, fetched(t, "http://"+p.ready.HTTP+"/v1/pipelines"), `"name":"nodes"`)
 }
 
-// TestPipelineMetricsAreBounded: with more nodes than metrics.series.max only the pipeline itself is
-// told, and how many nodes are not.
+// TestPipelineMetricsAreBounded: with more nodes than metrics.series.max only the pipeline itself
+// is told, and how many nodes are not.
 func TestPipelineMetricsAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	config := writeFile(t, filepath.Join(dir, "node.yaml"), "broker: {metrics.series.max: 2}\n")
@@ -227,33 +226,36 @@ func TestWorkersTellTheirPartsAndTheStatusIsTheirSum(t *testing.T) {
 		c.ok("pipeline", "status", "two", "-o", "json")).RecordsIn)
 }
 
+// tailWhileFed looks at the pipeline "tailed" while records come.
+func tailWhileFed(t *testing.T, c cli, args ...string) result {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	fed := make(chan struct{})
+	go func() {
+		defer close(fed)
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			c.feed(numbers(10, 4), "produce", "tailed-in")
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	r := runWith(ctx, strings.NewReader(""), append([]string{"pipeline", "tail", "tailed",
+		"--bootstrap", c.address}, args...)...)
+	cancel()
+	<-fed
+	return r
+}
+
 // TestTailShowsWhatPasses: a node's records as they come and as they go, filtered, in text and as
 // NDJSON; and it says what cannot be seen.
 func TestTailShowsWhatPasses(t *testing.T) {
 	c := server(t)
 	applied(t, c, "tailed", 4, 2)
-	tail := func(args ...string) result {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		fed := make(chan struct{})
-		go func() {
-			defer close(fed)
-			tick := time.NewTicker(50 * time.Millisecond)
-			defer tick.Stop()
-			for ctx.Err() == nil {
-				c.feed(numbers(10, 4), "produce", "tailed-in")
-				select {
-				case <-tick.C:
-				case <-ctx.Done():
-				}
-			}
-		}()
-		r := runWith(ctx, strings.NewReader(""), append([]string{"pipeline", "tail", "tailed",
-			"--bootstrap", c.address}, args...)...)
-		cancel()
-		<-fed
-		return r
-	}
+	tail := func(args ...string) result { return tailWhileFed(t, c, args...) }
 	st := decode[pipelineStatus](t, c.ok("pipeline", "status", "tailed", "-o", "json"))
 	filter, set := st.Steps[0].ID, st.Steps[1].ID
 

@@ -26,14 +26,15 @@ func taskRow(id string, seen, watermark int, n int64) deploy.TaskStatus {
 // shared is what the worker that speaks for a pipeline writes.
 func shared() deploy.Status {
 	return deploy.Status{Name: "p", Worker: "a", Revision: 2,
-		Sources: []deploy.SourceStatus{{ID: "src", Topic: "in"}, {ID: "rows", Topic: "rows", Table: true}},
-		Steps:   []deploy.StepStatus{{ID: "s"}},
-		Sinks:   []deploy.SinkStatus{{ID: "out", Connector: "file", Records: 7, DeadLettered: 1}}}
+		Sources: []deploy.SourceStatus{{ID: "src", Topic: "in"},
+			{ID: "rows", Topic: "rows", Table: true}},
+		Steps: []deploy.StepStatus{{ID: "s"}},
+		Sinks: []deploy.SinkStatus{{ID: "out", Connector: "file", Records: 7, DeadLettered: 1}}}
 }
 
-// TestTotalCountsEachTaskOnce: task 1 went from worker a to b, which tells of it since; both tell of
-// it. a runs task 0. By hand: 100 + 250 records in, 10 + 25 late, dead letters 1 + 2 of the step and
-// 1 of the sink's connector, the lesser watermark, which is that of task 0.
+// TestTotalCountsEachTaskOnce: task 1 went from worker a to b; both tell of it. a runs task 0. By
+// hand: 100 + 250 records in, 10 + 25 late, dead letters 1 + 2 of the step and 1 of the sink's
+// connector, the lesser watermark, which is that of task 0.
 func TestTotalCountsEachTaskOnce(t *testing.T) {
 	a := deploy.Part{Name: "p", Worker: "a", Revision: 2, Tasks: []deploy.TaskStatus{
 		taskRow("in.0", 20, 1000, 100), taskRow("in.1", 10, 500, 200)}}
