@@ -120,6 +120,19 @@ func (s *Stream) AggregateTable(id string, group func(*Record) ([]byte, error),
 	return s.next(id)
 }
 
+// FilterRows keeps rows of a table, given as Changes. One that no longer passes is deleted.
+func (s *Stream) FilterRows(id string, keep func(*Record) (bool, error)) *Stream {
+	s.b.FilterRows(id, s.id, keep)
+	return s.next(id)
+}
+
+// MapRows changes the value of the rows of a table, given as Changes; fn must give the same for the
+// same row.
+func (s *Stream) MapRows(id string, fn func(*Record) error) *Stream {
+	s.b.MapRows(id, s.id, fn)
+	return s.next(id)
+}
+
 // Route writes each record to the topic that topicOf names.
 func (s *Stream) Route(id string, topicOf func(*Record) (string, error)) {
 	s.b.Route(id, s.id, topicOf, SinkOptions{})

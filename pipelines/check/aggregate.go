@@ -17,13 +17,24 @@ func (c *checker) join(s *Step) {
 		s.Out.Broken = true
 		return
 	}
+	if s.In.Table {
+		c.joinTables(s, j)
+		return
+	}
 	if !j.Table.Set {
 		c.joinStream(s, j)
 		return
 	}
+	if j.Type.Value == "outer" {
+		c.report(j.Type.Pos, len("outer"), lang.CodeExclusive, "type: outer is for a join of two "+
+			"streams or two tables; rows of a table do not come out by themselves", "say  type: left")
+	}
 	s.Table = c.table(j)
 	s.Program = c.program(s.Set, s.In, &j.On, expression.WantAny)
 	s.KeyOK = slices.Contains(s.In.Keys, normal(j.On.Text))
+	if c.global(j) {
+		s.KeyOK, s.Global = true, !s.KeyOK
+	}
 	if !s.KeyOK {
 		s.Out.Scope.Key, s.Out.KeyKnown = keyDoc(s.Program), true
 		s.Out.Keys = []string{"key", normal(j.On.Text)}
@@ -54,6 +65,12 @@ func (c *checker) join(s *Step) {
 	s.Out.Scope.Rows = append(slices.Clone(s.In.Scope.Rows), row)
 }
 
+// global tells whether every task has all rows of a join's table, so that records need not move.
+func (c *checker) global(j *lang.Join) bool {
+	t, ok := c.tree.Tables.Get(string(j.Table.Value))
+	return ok && t.Global.Value
+}
+
 // table finds a join's table; reported only once.
 func (c *checker) table(j *lang.Join) *Table {
 	if !j.Table.Set {
@@ -70,6 +87,8 @@ func (c *checker) table(j *lang.Join) *Table {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	} else if e, ok := c.names[id]; ok && e.source != nil {
 		hint = fmt.Sprintf("%s is a source; add  tables: {%s: {from: %s}}", id, id, id)
+	} else if ok && e.step != nil && e.arm < 0 {
+		hint = fmt.Sprintf("%s is a step; add  tables: {%s: {from: %s}}", id, id, id)
 	}
 	c.report(j.Table.Pos, len(id), CodeUnknownTable, fmt.Sprintf("there is no table %q", id), hint)
 	return nil

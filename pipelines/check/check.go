@@ -74,7 +74,8 @@ func Check(tree *lang.Pipeline, findings []lang.Finding, opts Options) (*Result,
 
 // isGraphError reports an error after which nobody knows what reads what.
 func isGraphError(f lang.Finding) bool {
-	return f.Severity == lang.Error && f.Code > "E300" && f.Code < "E310"
+	return f.Severity == lang.Error &&
+		(f.Code > "E300" && f.Code < "E310" || f.Code == CodeTableInput)
 }
 
 // reorder puts steps in the order records flow.

@@ -80,6 +80,10 @@ const (
 	CodeWindowRule lang.Code = "E326"
 	// CodeNeedsMerge: a reduce in windows that grow together has no merge:.
 	CodeNeedsMerge lang.Code = "E327"
+	// CodeTableInput: an operator that works on streams reads a table, or the other way round.
+	CodeTableInput lang.Code = "E328"
+	// CodeNoRetraction: an aggregator that cannot take rows back reads a table.
+	CodeNoRetraction lang.Code = "E329"
 	// CodeUnusedSource: nothing reads a source or table.
 	CodeUnusedSource lang.Code = "W331"
 	// CodeUnusedStep: nothing reads what a step gives.

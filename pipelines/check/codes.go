@@ -66,6 +66,8 @@ var codes = []CodeDoc{
 	{lang.Code("E325"), "what a step keeps per key grows without bound."},
 	{lang.Code("E326"), "a key of an aggregate does not go with its windows."},
 	{lang.Code("E327"), "a reduce in windows that grow together has no merge:."},
+	{lang.Code("E328"), "an operator that works on streams reads a table, or the other way round."},
+	{lang.Code("E329"), "an aggregator that cannot take rows back reads a table."},
 	{lang.Code("W331"), "nothing reads a source or table."},
 	{lang.Code("W332"), "nothing reads what a step gives."},
 	{lang.Code("W333"), "nothing reads a way out of a branch."},

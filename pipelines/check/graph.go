@@ -11,9 +11,10 @@ import (
 // endpoint is something from: may name.
 type endpoint struct {
 	at     lang.Pos
-	what   string // source, step or branch
+	what   string // source, step, branch or table
 	source *Source
 	step   *Step
+	table  *Table
 	arm    int // index in step.Arms, -1 for the step's own output
 }
 
@@ -22,10 +23,30 @@ func (e *endpoint) stream() *Stream {
 	switch {
 	case e.source != nil:
 		return e.source.Out
+	case e.step == nil:
+		return nil // a table: see checker.stream
 	case e.arm >= 0:
 		return e.step.Arms[e.arm].Out
 	}
 	return e.step.Out
+}
+
+// stream is what flows out of the endpoint with an id, nil while it is not known.
+func (c *checker) stream(id string) *Stream {
+	e := c.names[id]
+	if e.table != nil {
+		return c.tableStream(e.table)
+	}
+	return e.stream()
+}
+
+// read counts a reader of the endpoint with an id.
+func (c *checker) read(id string) {
+	if e := c.names[id]; e.table != nil {
+		c.readTable(e.table)
+	} else {
+		e.read()
+	}
 }
 
 func (e *endpoint) read() {
@@ -106,7 +127,11 @@ func (c *checker) inputs(i int, s *Step) {
 			}
 		}
 	}
-	for _, f := range s.Tree.From.Items {
+	reads := &s.Tree.From
+	if s.Tree.Operator == "merge" {
+		reads = &s.Tree.Merge
+	}
+	for _, f := range reads.Items {
 		if !f.Set {
 			continue
 		}
@@ -114,7 +139,7 @@ func (c *checker) inputs(i int, s *Step) {
 			s.From = append(s.From, string(f.Value))
 		}
 	}
-	if s.Tree.From.Pos.IsSet() {
+	if reads.Pos.IsSet() {
 		return
 	}
 	if i == 0 {
@@ -133,7 +158,7 @@ func (c *checker) inputs(i int, s *Step) {
 		return
 	}
 	s.From = []string{before.ID}
-	c.names[before.ID].read()
+	c.read(before.ID)
 }
 
 func armNames(s *Step) string {
@@ -162,7 +187,7 @@ func (c *checker) onlySource(at lang.Pos, who string) []string {
 		}
 		return nil
 	}
-	c.names[ids[0]].read()
+	c.read(ids[0])
 	return ids
 }
 
@@ -175,7 +200,7 @@ func (c *checker) resolve(f lang.Name) bool {
 		return false
 	}
 	if e, ok := c.names[id]; ok && (e.step == nil || e.arm >= 0 || len(e.step.Arms) == 0) {
-		e.read()
+		c.read(id)
 		return true
 	} else if ok {
 		c.report(f.Pos, len(id), CodeUnknownFrom,
@@ -191,7 +216,7 @@ func (c *checker) resolve(f lang.Name) bool {
 	if near := lang.Nearest(id, known); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	} else if slices.Contains(c.tree.Tables.Keys(), id) {
-		hint = "a table is read with join:"
+		hint = "a table that is called as what fills it is read with join:; give it a name of its own"
 	}
 	c.report(f.Pos, len(id), CodeUnknownFrom,
 		fmt.Sprintf("there is no source, step or branch %q", id), hint)
@@ -214,6 +239,9 @@ func (c *checker) order() []int {
 		state[i] = visiting
 		circular := func(id string) bool {
 			up := c.names[id].step
+			if t := c.names[id].table; t != nil && c.names[t.Step] != nil {
+				up = c.names[t.Step].step
+			}
 			if up == nil || state[index[up]] == done {
 				return false
 			}
@@ -252,7 +280,7 @@ func (c *checker) unused() {
 	for i, t := range c.result.Tables {
 		if !t.used {
 			c.report(c.tree.Tables.Entries[i].At, len(t.ID), CodeUnusedSource,
-				fmt.Sprintf("no join looks into the table %q", t.ID), "")
+				fmt.Sprintf("nothing reads the table %q", t.ID), "")
 		}
 	}
 	for _, s := range c.result.Steps {

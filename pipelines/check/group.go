@@ -34,16 +34,19 @@ func (c *checker) group(s *Step) *Stream {
 	scope := *s.In.Scope
 	scope.Key = key
 	grouped.Scope = &scope
-	timed := c.bounds(s)
-	if timed {
+	switch {
+	case s.In.Table:
+		c.overTable(s)
+	case c.bounds(s):
 		c.late(s, &a.Late)
-	} else {
+	default:
 		c.untimed(s)
 	}
 	s.Out.Scope = &expression.Scope{Key: key, Vars: c.result.Vars, Window: a.Window != nil,
 		Value: expression.Doc{Format: expression.FormatJSON}}
 	s.Out.Keys, s.Out.KeyKnown = []string{"key"}, true
 	s.Out.Broken = s.In.Broken
+	s.Out.Table = s.In.Table
 	return &grouped
 }
 
@@ -134,6 +137,7 @@ var foldKinds = map[string]expression.Kind{
 // avg is a float. All but the counts are null in a window where every argument was null.
 func (c *checker) fold(s *Step, in *Stream, e *lang.Entry[lang.Fold]) expression.Field {
 	v := &e.Value
+	c.retracts(s, v)
 	f := Fold{Name: e.Key, Func: v.Name, Limit: int(v.Limit.Value), ByOffset: v.ByOffset}
 	want := expression.WantNumber
 	switch v.Name {

@@ -15,8 +15,13 @@ func (c *checker) joinStream(s *Step, j *lang.Join) {
 	if s.Other == "" {
 		return
 	}
-	s.OtherIn = c.names[s.Other].stream()
+	s.OtherIn = c.stream(s.Other)
 	if s.OtherIn == nil || s.OtherIn.Broken || s.In.Broken {
+		return
+	}
+	if s.OtherIn.Table {
+		c.report(j.Stream.Pos, len(s.Other), CodeTableInput,
+			fmt.Sprintf("%q is a table", s.Other), "say  table: "+s.Other)
 		return
 	}
 	s.OtherSet = expression.NewSet(s.OtherIn.Scope)
@@ -54,16 +59,7 @@ func (c *checker) joinStream(s *Step, j *lang.Join) {
 	if j.Type.Value != "outer" {
 		return
 	}
-	// A record of the other stream that nothing came for has no value and no rows of this one.
-	if t := s.Out.Scope.Value.Type; t != nil {
-		nullable := *t
-		nullable.Nullable = true
-		s.Out.Scope.Value.Type = &nullable
-	}
-	for i := range s.Out.Scope.Rows {
-		s.Out.Scope.Rows[i].Nullable = true
-	}
-	s.Out.Keys = []string{"key"}
+	leftMayMiss(s)
 }
 
 // keyFor is the key a join works with on one side: the record's own, or what the expression makes.
@@ -102,6 +98,13 @@ func (c *checker) asOf(s *Step, j *lang.Join) bool {
 		c.report(at, width, CodeTableOrder, fmt.Sprintf(
 			"the table %q is lookup_only:, its rows count as they arrive", t.ID),
 			"say  as_of: latest  or remove lookup_only:")
+	case s.AsOf && t.Tree.Global.Value:
+		c.report(at, width, CodeTableOrder, fmt.Sprintf(
+			"the table %q is global:, its rows count as they arrive", t.ID),
+			"say  as_of: latest  or remove global:")
+	case t.Tree.Global.Value && t.Step != "":
+		c.report(t.Tree.Global.Pos, 1, CodeTableOrder, fmt.Sprintf("the table %q is made of step %q; "+
+			"only a topic can be read whole by every task", t.ID, t.Step), "remove global:")
 	case !s.AsOf && t.Step != "":
 		c.report(at, width, CodeTableOrder, fmt.Sprintf(
 			"the rows of %q come out of step %q, so they are joined in the order of event time",
@@ -115,17 +118,12 @@ func (c *checker) asOf(s *Step, j *lang.Join) bool {
 			"grace: is longer than the history: of table %q, rows would be gone before", t.ID), "")
 	}
 	if t.Step != "" {
-		rows := c.names[t.Step].stream()
-		if rows == nil || rows.Broken {
+		rows := c.tableStream(t)
+		if rows.Broken {
 			s.Out.Broken = true
 			return false
 		}
 		t.Doc.Doc, t.Key = rows.Scope.Value, rows.Scope.Key
-		if !rows.KeyKnown {
-			c.report(t.Tree.From.Pos, len(t.Step), CodeNeedsKey, fmt.Sprintf(
-				"the table %q needs keys, nothing says what those of step %q are", t.ID, t.Step),
-				"add a key_by: step before it")
-		}
 	}
 	if !s.AsOf {
 		return true

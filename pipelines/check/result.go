@@ -29,6 +29,8 @@ type Stream struct {
 	Keys []string
 	// KeyKnown is false when nothing says that records have a key.
 	KeyKnown bool
+	// Table means that the records are the changes of a table.
+	Table bool
 	// Broken means that something before it is in error; nothing is reported about it.
 	Broken bool
 }
@@ -63,6 +65,8 @@ type Table struct {
 	used  bool
 	// Step is the step whose records are the rows, "" for a table of a topic or source.
 	Step string
+	// keyReported: that its keys are not known was said.
+	keyReported bool
 }
 
 // Step is a checked step. What is set depends on Tree.Operator.
@@ -92,6 +96,8 @@ type Step struct {
 	LateAction string // dlq, drop or topic
 	Plugin     *PluginUse
 	Policy     Policy
+	// Relation is how a join of two tables finds rows, "" for other joins.
+	Relation Relation
 	// AsOf: the table is joined in the order of event time.
 	AsOf bool
 	// Other is what a join of two streams, or of a table made of a step, reads beside From; OtherSet
@@ -102,6 +108,8 @@ type Step struct {
 	OtherOn  *expression.Program
 	// OtherKeyOK is KeyOK for Other.
 	OtherKeyOK bool
+	// Global: Program is looked up in a global table, the record keeps its key.
+	Global bool
 	// KeyOK says that the record's key is the one a join or aggregate needs.
 	KeyOK bool
 

@@ -63,10 +63,10 @@ func (c *checker) sinkInput(s *Sink, at lang.Pos) {
 				"add  from: "+armNames(last))
 			return
 		}
-		c.names[last.ID].read()
+		c.read(last.ID)
 		s.From = last.ID
 	}
-	if in := c.names[s.From].stream(); in != nil {
+	if in := c.stream(s.From); in != nil {
 		s.In = in
 	}
 }
@@ -85,6 +85,11 @@ func (c *checker) lastStep() *Step {
 func (c *checker) sinkValue(s *Sink) {
 	s.Set = expression.NewSet(s.In.Scope)
 	s.Key = c.program(s.Set, s.In, &s.Tree.Key, expression.WantAny)
+	if s.In.Table && s.Key != nil && !onlyKey(s.Key) {
+		c.report(s.Tree.Key.Pos, len(s.Tree.Key.Text), CodeTableInput, fmt.Sprintf(
+			"%q is a table: the deletion of a row has its key and no value, so key: can only look at "+
+				"the key", s.In.ID), "leave it out")
+	}
 	v := &s.Tree.Value
 	if v.Projection.Set {
 		s.Value = c.projection(s.Set, s.In, &v.Projection)
@@ -103,4 +108,11 @@ func (c *checker) sinkValue(s *Sink) {
 		c.report(v.Encoding.Pos, len(v.Encoding.Format.Value), CodeFormats,
 			fmt.Sprintf("the values here are %s, they cannot be written as %s", have, want), "")
 	}
+}
+
+// onlyKey tells whether a program looks at the record's key and at nothing else of it.
+func onlyKey(p *expression.Program) bool {
+	return !slices.ContainsFunc(p.Roots(), func(root string) bool {
+		return root != "key" && root != "vars"
+	})
 }

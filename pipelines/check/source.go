@@ -9,7 +9,7 @@ import (
 )
 
 func (c *checker) sources() {
-	if len(c.tree.Sources.Entries) == 0 && !c.broken {
+	if len(c.tree.Sources.Entries)+len(c.tree.Tables.Entries) == 0 && !c.broken {
 		c.report(c.tree.Pos, 1, CodeEmptyPipeline, "the pipeline has no source", "add sources:")
 	}
 	for i := range c.tree.Sources.Entries {
@@ -113,14 +113,8 @@ func (c *checker) tables() {
 		t.Key = c.doc(&t.Tree.Key, expression.FormatString)
 		if f := t.Tree.From; f.Set {
 			c.tableSource(t, f)
-			if string(f.Value) == e.Key {
-				continue // a table may be called as the source that fills it
-			}
 		}
-		if have, dup := c.names[e.Key]; dup {
-			c.report(e.At, len(e.Key), CodeDuplicateID, fmt.Sprintf("the id %q is taken", e.Key),
-				fmt.Sprintf("the %s of line %d has it", have.what, have.at.Line))
-		}
+		c.declareTable(t, e.At)
 	}
 }
 

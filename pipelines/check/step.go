@@ -22,6 +22,9 @@ func (c *checker) step(s *Step) {
 	out.ID, out.Scope = s.ID, &scope
 	s.Out = &out
 	t := s.Tree
+	if !c.takesTable(s) {
+		return
+	}
 	switch t.Operator {
 	case "filter":
 		s.Program = c.program(s.Set, s.In, &t.Filter, expression.WantBool)
@@ -36,10 +39,9 @@ func (c *checker) step(s *Step) {
 	case "flat_map":
 		c.flatMap(s)
 	case "key_by":
-		s.Program = c.program(s.Set, s.In, &t.KeyBy, expression.WantAny)
-		scope.Key = keyDoc(s.Program)
-		out.Keys, out.KeyKnown = []string{"key", normal(t.KeyBy.Text)}, true
-		c.needsID(s)
+		c.keyBy(s)
+	case "merge":
+		c.mergeStep(s)
 	case "branch":
 		c.branch(s)
 	case "join":
@@ -64,7 +66,7 @@ func (c *checker) merge(s *Step) *Stream {
 	broken := &Stream{ID: s.ID, Broken: true, Scope: &expression.Scope{Vars: c.result.Vars}}
 	var in *Stream
 	for i, id := range s.From {
-		next := c.names[id].stream()
+		next := c.stream(id)
 		if next == nil || next.Broken {
 			return broken
 		}
@@ -83,9 +85,18 @@ func (c *checker) merge(s *Step) *Stream {
 }
 
 func (c *checker) mergeTwo(s *Step, a, b *Stream, id string) *Stream {
-	at := s.Tree.From.Pos
-	if i := slices.Index(s.From, id); i >= 0 && i < len(s.Tree.From.Items) {
-		at = s.Tree.From.Items[i].Pos
+	reads := &s.Tree.From
+	if s.Tree.Operator == "merge" {
+		reads = &s.Tree.Merge
+	}
+	at := reads.Pos
+	if i := slices.Index(s.From, id); i >= 0 && i < len(reads.Items) {
+		at = reads.Items[i].Pos
+	}
+	if a.Table || b.Table {
+		c.report(at, len(id), CodeTableInput, fmt.Sprintf("%q and %q cannot be merged, a table has "+
+			"each key once", a.ID, id), "join them:  join: {table: id, on: key, type: outer}")
+		return nil
 	}
 	for _, pair := range []struct {
 		what string
@@ -366,5 +377,25 @@ func (c *checker) plugin(s *Step) {
 	s.Plugin.Component = c.operator(s.Plugin, use)
 	if s.Plugin.Component != nil {
 		s.Out.Scope.Value.Type = s.Plugin.Component.Output
+	}
+}
+
+// keyBy checks a step that gives records a new key.
+func (c *checker) keyBy(s *Step) {
+	k := &s.Tree.KeyBy
+	s.Program = c.program(s.Set, s.In, &k.Key, expression.WantAny)
+	s.Out.Scope.Key = keyDoc(s.Program)
+	s.Out.Keys, s.Out.KeyKnown = []string{"key", normal(k.Key.Text)}, true
+	c.needsID(s)
+	if k.NullKey.Value == "dlq" {
+		c.needDLQ(s.Policy, k.NullKey.Pos, len("dlq"))
+	}
+}
+
+// mergeStep checks a step that reads several streams as one.
+func (c *checker) mergeStep(s *Step) {
+	if m := &s.Tree.Merge; len(m.Items) == 1 && m.Items[0].Set {
+		c.report(m.Pos, 1, lang.CodeBadValue, "one stream is all there is to merge",
+			"name two or more, as  merge: [a, b]")
 	}
 }

@@ -176,6 +176,7 @@ type Table struct {
 	OutOfOrder Text      `yaml:"out_of_order" enum:"apply,ignore" default:"apply"`
 	Retention  Tree      `yaml:"retention"`
 	LookupOnly Boolean   `yaml:"lookup_only"`
+	Global     Boolean   `yaml:"global"`
 
 	Pos Pos
 }
@@ -192,6 +193,12 @@ func (t *Table) verify(d *decoder, n *node) {
 		if at := n.get(key); at != nil && t.LookupOnly.Value {
 			d.reportAt(at, CodeExclusive, key+": is for joins in the order of event time, "+
 				"lookup_only: true rules them out", "remove one of them")
+		}
+	}
+	for _, key := range []string{"history", "out_of_order"} {
+		if at := n.get(key); at != nil && t.Global.Value {
+			d.reportAt(at, CodeExclusive, key+": is for joins in the order of event time, "+
+				"the rows of a global: table count as they arrive", "remove one of them")
 		}
 	}
 	switch {

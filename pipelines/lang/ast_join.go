@@ -53,11 +53,6 @@ func (j *Join) verify(d *decoder, n *node) {
 				"remove "+key+": or say  stream: id  instead of  table:")
 		}
 	}
-	if j.Type.Value == "outer" {
-		d.reportAt(n.get("type"), CodeExclusive,
-			"type: outer is for a join of two streams, rows of a table do not come out by themselves",
-			"say  type: left")
-	}
 	if m := n.get("missing"); m != nil && j.Type.Value == "left" {
 		d.reportAt(m, CodeExclusive, "missing: is for an inner join, a left join keeps the record",
 			"remove missing: or say  type: inner")

@@ -17,9 +17,9 @@ type Step struct {
 	Set       Map[Expr]       `yaml:"set"`
 	Unset     List[FieldPath] `yaml:"unset" one:"true"`
 	FlatMap   Expr            `yaml:"flat_map"`
-	KeyBy     Expr            `yaml:"key_by"`
+	KeyBy     KeyBy           `yaml:"key_by"`
 	Branch    List[Arm]       `yaml:"branch"`
-	Merge     Tree            `yaml:"merge"`
+	Merge     List[Name]      `yaml:"merge" one:"true"`
 	Route     Template        `yaml:"route"`
 	Dedupe    *Dedupe         `yaml:"dedupe"`
 	Join      *Join           `yaml:"join"`
@@ -48,7 +48,7 @@ var operators = []string{"filter", "map", "set", "unset", "flat_map", "key_by", 
 	"aggregate", "reduce", "dedupe", "throttle", "plugin", "log", "route", "merge", "use"}
 
 // laterOperators are those of them that are only recognised.
-var laterOperators = []string{"merge", "use"}
+var laterOperators = []string{"use"}
 
 func (s *Step) verify(d *decoder, n *node) {
 	var have []pair
@@ -63,7 +63,7 @@ func (s *Step) verify(d *decoder, n *node) {
 			return // the key that is wrong is reported, and is the operator that was meant
 		}
 		d.report(n.pos, 1, CodeOperators, "the step has no operator",
-			"add one of "+strings.Join(operators[:15], ", "))
+			"add one of "+strings.Join(operators[:16], ", "))
 	case 1:
 		if !slices.Contains(laterOperators, have[0].key.value) {
 			s.Operator, s.OperatorPos = have[0].key.value, have[0].key.pos
@@ -73,6 +73,10 @@ func (s *Step) verify(d *decoder, n *node) {
 		d.reportAt(have[1].key, CodeOperators,
 			fmt.Sprintf("the step has two operators, %s: and %s:", first, second),
 			"start a new step:  - "+second+": …")
+	}
+	if from := n.get("from"); from != nil && n.has("merge") {
+		d.reportAt(from, CodeExclusive, "merge: names what the step reads, as from: does",
+			"remove one of them")
 	}
 	for i := range s.Set.Entries {
 		e := &s.Set.Entries[i]

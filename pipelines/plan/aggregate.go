@@ -159,6 +159,16 @@ func foldText(a *Aggregate) string {
 	return b.String()
 }
 
+// emitText says when results come out.
+func (a *Aggregate) emitText() string {
+	emit := map[string]string{"on_update": "on update", "on_close": "on close",
+		EmitEvery: "every " + span(a.EmitEvery)}[a.Emit]
+	if a.SkipUnchanged {
+		emit += " if changed"
+	}
+	return emit
+}
+
 // text is an aggregate in a few words.
 func (a *Aggregate) text(from string) string {
 	window := string(a.Window) + " " + span(a.Size)
@@ -172,11 +182,7 @@ func (a *Aggregate) text(from string) string {
 	case CountOf:
 		window = fmt.Sprintf("windows of %d records", a.Count)
 	}
-	emit := map[string]string{"on_update": "on update", "on_close": "on close",
-		EmitEvery: "every " + span(a.EmitEvery)}[a.Emit]
-	if a.SkipUnchanged {
-		emit += " if changed"
-	}
+	emit := a.emitText()
 	if a.Window == NoWindow || a.Window == CountOf {
 		kept := "kept for ever"
 		if a.TTL > 0 {

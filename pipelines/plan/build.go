@@ -106,7 +106,7 @@ func (b *builder) source(s *check.Source) {
 
 func (b *builder) table(t *check.Table) {
 	out := &Table{ID: t.ID, Topic: t.Topic, Step: t.Step, Key: t.Key, Value: t.Doc.Doc,
-		Store: b.name(t.ID, "table")}
+		Global: t.Tree.Global.Value, Store: b.name(t.ID, "table")}
 	if t.From != nil {
 		out.Source = t.From.ID
 	}
@@ -119,8 +119,8 @@ func (b *builder) name(id, what string) string {
 }
 
 func (b *builder) step(s *check.Step) {
-	n := &Node{ID: s.ID, From: slices.Clone(s.From), Set: s.Set, Policy: s.Policy,
-		Pos: s.Tree.Pos, Deterministic: true}
+	n := &Node{ID: s.ID, From: b.reads(s), Set: s.Set, Policy: s.Policy,
+		Pos: s.Tree.Pos, Deterministic: true, OverTable: s.In.Table}
 	out := s.Out
 	if out == nil {
 		out = s.In
@@ -143,7 +143,10 @@ func (b *builder) step(s *check.Step) {
 		n.Kind, n.Route = KindRoute, s.Template
 	case "key_by":
 		n.Kind = KindKeyBy
-		n.KeyBy = &KeyBy{Key: s.Program, Topic: b.name(n.StreamID(), "repartition")}
+		n.KeyBy = &KeyBy{Key: s.Program, Topic: b.name(n.StreamID(), "repartition"),
+			Null: t.KeyBy.NullKey.Value}
+	case "merge":
+		n.Kind = KindMerge
 	case "branch":
 		n.Kind = KindBranch
 		for _, a := range s.Arms {
@@ -151,20 +154,14 @@ func (b *builder) step(s *check.Step) {
 			b.arms[a.Out.ID] = s.ID
 		}
 	case "join":
-		b.rekey(n, s)
-		j := t.Join
 		n.Kind = KindJoin
-		if s.Table == nil {
-			b.joinStreams(n, s)
-			break
-		}
-		n.Join = &Join{Table: s.Table.ID, As: s.Row, Left: j.Type.Value == "left",
-			MissingDLQ: j.Missing.Value == "dlq"}
-		if s.AsOf {
-			b.joinAsOf(n, s)
-		}
+		b.join(n, s)
 	case "aggregate":
-		b.rekey(n, s)
+		if s.In.Table {
+			b.groupRows(n, s)
+		} else {
+			b.rekey(n, s)
+		}
 		n.Kind, n.Aggregate, n.Set = KindAggregate, b.aggregate(s), s.FoldSet
 	case "reduce":
 		b.rekey(n, s)
@@ -195,25 +192,20 @@ func (b *builder) rekey(n *Node, s *check.Step) {
 	key.ID, key.Kind, key.Implicit = s.ID+".key", KindKeyBy, true
 	key.Rows, key.Value, key.Window = s.In.Scope.Rows, s.In.Scope.Value, s.In.Scope.Window
 	key.KeyBy = &KeyBy{Key: s.Program, Topic: b.name(key.StreamID(), "repartition")}
+	if j := s.Tree.Join; j != nil && j.Type.Value != "inner" && j.Type.Set {
+		key.KeyBy.Null = nullPassed // the join keeps the record, with nothing beside it
+	}
 	b.keyTaken(s, key.StreamID())
 	b.plan.Nodes = append(b.plan.Nodes, &key)
 	n.From = []string{key.ID}
 }
 
+// nullPassed lets records without a key through.
+const nullPassed = "round_robin"
+
 // keyTaken reports a step or source that has the name under which the key_by before s runs.
 func (b *builder) keyTaken(s *check.Step, id string) {
-	taken := b.plan.Source(id) != nil
-	for _, other := range b.in.Steps {
-		taken = taken || other.ID == id
-	}
-	if !taken {
-		return
-	}
-	at := s.Tree.Pos
-	b.findings = append(b.findings, lang.Finding{File: at.File, Line: at.Line, Col: at.Col,
-		Width: 1, Code: check.CodeDuplicateID, Severity: lang.Error,
-		Message: fmt.Sprintf("the id %q is needed for the new key of step %q", id, s.ID),
-		Hint:    "give the other step or source another id"})
+	b.taken(s.Tree.Pos, id, fmt.Sprintf("the new key of step %q", s.ID))
 }
 
 func (b *builder) plugin(n *Node, s *check.Step) {
@@ -229,10 +221,19 @@ func (b *builder) plugin(n *Node, s *check.Step) {
 	}
 }
 
+// sinkReads is what a sink reads: of a table the changes, so that no deletion is written of what
+// was never there.
+func (b *builder) sinkReads(s *check.Sink) string {
+	if t := b.tableOf(s.From); t != nil {
+		return b.changesOf(t)
+	}
+	return s.From
+}
+
 func (b *builder) sink(s *check.Sink) {
 	t := s.Tree
 	out := &Sink{
-		ID: s.ID, From: s.From, Topic: string(t.Topic.Value), Set: s.Set, Key: s.Key,
+		ID: s.ID, From: b.sinkReads(s), Topic: string(t.Topic.Value), Set: s.Set, Key: s.Key,
 		KeyDoc: s.In.Scope.Key, Value: s.Value, Text: s.Text, ValueDoc: s.In.Scope.Value,
 		Policy: s.Policy, Pos: t.Pos,
 	}

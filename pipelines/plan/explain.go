@@ -22,12 +22,17 @@ func (p *Plan) Explain() string {
 	if len(p.Stores) == 0 {
 		b.WriteString("  none: a task keeps its positions only\n")
 	}
+	said := ""
 	for _, s := range p.Stores {
 		owner := "step " + s.Node
 		if s.Table != "" {
 			owner = "table " + s.Table
 		}
-		fmt.Fprintf(&b, "  %-24s %s, restored from %s\n", owner, p.kept(s), s.Changelog)
+		line := fmt.Sprintf("  %-24s %s, restored from %s\n", owner, p.kept(s), s.Changelog)
+		if line != said { // some steps have several stores
+			b.WriteString(line)
+		}
+		said = line
 	}
 	b.WriteString("\nparts, each a task per partition\n")
 	for _, sub := range p.SubTopologies {
@@ -35,9 +40,9 @@ func (p *Plan) Explain() string {
 			taskText(sub.Partitions), strings.Join(append(sub.Nodes, sub.Sinks...), ", "))
 	}
 	for _, n := range p.Nodes {
-		if n.KeyBy != nil && n.Implicit {
+		if n.KeyBy != nil && n.Implicit && (n.KeyBy.Key != nil || n.KeyBy.Group) {
 			fmt.Fprintf(&b, "  step %s works by %s: its records are moved there through %s\n",
-				n.UserID(), n.KeyBy.Key.Source(), n.KeyBy.Topic)
+				n.UserID(), n.KeyBy.by(), n.KeyBy.Topic)
 		}
 	}
 	b.WriteString("\ntopics made when they are not there\n")
@@ -60,7 +65,16 @@ func (p *Plan) kept(s *Store) string {
 		return "a row per key, until the key is deleted"
 	}
 	n := p.Node(s.Node)
-	if n == nil || n.Aggregate == nil {
+	switch {
+	case n == nil || n.Aggregate == nil && n.Table == nil && n.Foreign == nil && n.Join == nil:
+		return "rows by key"
+	case n.Table != nil:
+		return "a row per key, until the key is deleted"
+	case n.OverTable && n.Aggregate != nil:
+		return "a row per group"
+	case n.Foreign != nil || n.Join != nil && n.Join.Tables != nil:
+		return "rows of the joined tables, until they are deleted"
+	case n.Aggregate == nil:
 		return "rows by key"
 	}
 	a := n.Aggregate

@@ -116,7 +116,7 @@ func (n *Node) action() string {
 	case KindRoute:
 		return n.Route.Signature()
 	case KindKeyBy:
-		return signature(n.KeyBy.Key) + n.KeyBy.Topic
+		return signature(n.KeyBy.Key) + n.KeyBy.Topic + n.KeyBy.Null
 	case KindBranch:
 		var b strings.Builder
 		for _, a := range n.Arms {
@@ -129,6 +129,10 @@ func (n *Node) action() string {
 		return n.Aggregate.action()
 	case KindDedupe, KindThrottle:
 		return fmt.Sprint(*n.Gate)
+	case KindTable:
+		return fmt.Sprint(*n.Table)
+	case KindForeign:
+		return n.Foreign.Part + signature(n.Foreign.Key)
 	case KindPlugin:
 		u := n.Plugin
 		return fmt.Sprint(u.Alias, u.Source, u.Operator, config(u.Config), u.Memory)
@@ -145,6 +149,12 @@ func (b *builder) state(n *Node) string {
 	if g := n.Gate; g != nil {
 		return digest(n.Kind, b.keyText(n.From), g.Within, g.Keyed)
 	}
+	if n.Table != nil {
+		return digest("table", docText(n.Key), n.Table.IgnoreOld)
+	}
+	if n.Foreign != nil {
+		return digest("foreign", n.Foreign.Part, docText(n.Key), signature(n.Foreign.Key))
+	}
 	a := n.Aggregate
 	if a == nil {
 		return ""
@@ -152,6 +162,9 @@ func (b *builder) state(n *Node) string {
 	parts := []any{"aggregate", b.keyText(n.From), docText(n.Key), windowText(a), foldText(a)}
 	if a.Window == Session || a.Window == Sliding || a.TTL > 0 {
 		parts = append(parts, a.Grace, a.Lateness, a.TTL) // keys are marked by when they are due
+	}
+	if n.OverTable {
+		parts = append(parts, "of a table")
 	}
 	if a.Emit == EmitEvery {
 		parts = append(parts, a.Emit)

@@ -44,6 +44,9 @@ func (p *Plan) Graph() *Graph {
 		arms[s.ID] = "source:" + s.ID
 	}
 	for _, t := range p.Tables {
+		if !p.lookedUp(t.ID) {
+			continue // its rows are read like a stream's
+		}
 		g.Boxes = append(g.Boxes, Box{"table:" + t.ID, "table", t.ID, "topic " + t.Topic, -1})
 	}
 	link := func(from, to string) {
@@ -63,10 +66,10 @@ func (p *Plan) Graph() *Graph {
 		}
 		note = strings.TrimSpace(string(n.Kind) + " " + note)
 		g.Boxes = append(g.Boxes, Box{id, "step", n.ID, note, n.Sub})
-		for _, from := range n.From {
+		for _, from := range n.Inputs() {
 			link(from, id)
 		}
-		if n.Join != nil && p.Table(n.Join.Table) != nil {
+		if n.looksUp() {
 			g.Edges = append(g.Edges, Edge{"table:" + n.Join.Table, id, ""})
 		}
 		for _, a := range n.Arms {
@@ -82,6 +85,13 @@ func (p *Plan) Graph() *Graph {
 		link(s.From, "sink:"+s.ID)
 	}
 	return g
+}
+
+// lookedUp tells whether a join reads a table's rows as they arrive.
+func (p *Plan) lookedUp(table string) bool {
+	return slices.ContainsFunc(p.Nodes, func(n *Node) bool {
+		return n.looksUp() && n.Join.Table == table
+	})
 }
 
 // names gives every box a short name that any notation takes.

@@ -4,8 +4,29 @@ import (
 	"fmt"
 
 	"github.com/millstream-io/millstream/pipelines/check"
-	"github.com/millstream-io/millstream/pipelines/expression"
 )
+
+// join plans a join of any kind.
+func (b *builder) join(n *Node, s *check.Step) {
+	if s.Relation != "" {
+		b.joinTables(n, s)
+		return
+	}
+	b.rekey(n, s)
+	j := s.Tree.Join
+	if s.Table == nil {
+		b.joinStreams(n, s)
+		return
+	}
+	n.Join = &Join{Table: s.Table.ID, As: s.Row, Left: j.Type.Value == "left",
+		MissingDLQ: j.Missing.Value == "dlq"}
+	if s.Global {
+		n.Join.Key = s.Program
+	}
+	if s.AsOf {
+		b.joinAsOf(n, s)
+	}
+}
 
 // joinStreams plans a join of two streams; the left one has its key already.
 func (b *builder) joinStreams(n *Node, s *check.Step) {
@@ -17,6 +38,9 @@ func (b *builder) joinStreams(n *Node, s *check.Step) {
 			Policy: s.Policy, Pos: s.Tree.Pos, Deterministic: true, Implicit: true,
 			Key: n.Key, Value: in.Value, Rows: in.Rows, Window: in.Window}
 		key.KeyBy = &KeyBy{Key: s.OtherOn, Topic: b.name(key.StreamID(), "repartition")}
+		if j.Type.Value == "outer" {
+			key.KeyBy.Null = nullPassed
+		}
 		b.keyTaken(s, key.StreamID())
 		b.plan.Nodes = append(b.plan.Nodes, key)
 		n.Right = key.ID
@@ -31,20 +55,7 @@ func (b *builder) joinStreams(n *Node, s *check.Step) {
 // joinAsOf plans a join with a table whose rows are read in the order of event time.
 func (b *builder) joinAsOf(n *Node, s *check.Step) {
 	t := s.Table
-	switch {
-	case t.Step != "":
-		n.Right = t.Step
-	case t.From != nil:
-		n.Right = t.From.ID
-	default:
-		n.Right = t.ID
-		if b.plan.Source(t.ID) == nil {
-			scope := &expression.Scope{Key: t.Key, Value: t.Doc.Doc, Vars: b.plan.Vars}
-			b.plan.Sources = append(b.plan.Sources, &Source{ID: t.ID, Topic: t.Topic, Key: t.Key,
-				Value: t.Doc.Doc, Set: expression.NewSet(scope), Deterministic: true,
-				CloseAtEnd: true, Pos: t.Tree.Pos})
-		}
-	}
+	n.Right = b.root(t)
 	j := s.Tree.Join
 	n.Join.AsOf = &AsOfJoin{History: t.Tree.History.Value, Grace: j.Grace.Value,
 		IgnoreOld: t.Tree.OutOfOrder.Value == "ignore", Late: s.LateAction,
@@ -54,6 +65,9 @@ func (b *builder) joinAsOf(n *Node, s *check.Step) {
 // text is a join in a few words.
 func (n *Node) joinText(from string) string {
 	j := n.Join
+	if j.Tables != nil {
+		return n.tablesText(from)
+	}
 	if s := j.Streams; s != nil {
 		kind := "inner"
 		switch {
@@ -89,7 +103,7 @@ func (n *Node) joinText(from string) string {
 func (b *builder) keyText(from []string) string {
 	by := "key"
 	for _, id := range from {
-		if up := b.plan.Node(id); up != nil && up.Implicit {
+		if up := b.plan.Node(id); up != nil && up.Implicit && up.KeyBy != nil {
 			by = signature(up.KeyBy.Key)
 		}
 	}
@@ -102,6 +116,10 @@ func (b *builder) joinState(n *Node) string {
 		return digest("join as of", b.keyText(n.From), docText(n.Key), a.History, a.Grace,
 			a.IgnoreOld)
 	}
+	if t := n.Join.Tables; t != nil {
+		return digest("join tables", b.keyText(n.From), docText(n.Key), t.Foreign,
+			t.Foreign && n.Join.Left)
+	}
 	s := n.Join.Streams
 	if s == nil {
 		return ""
@@ -110,19 +128,27 @@ func (b *builder) joinState(n *Node) string {
 		s.Before, s.After, s.Grace)
 }
 
-// store is the name of the node's own store, "" when it has none.
-func (n *Node) store() string {
+// stores are the names of the node's own stores.
+func (n *Node) stores() []string {
 	switch {
 	case n.Aggregate != nil:
-		return n.Aggregate.Store
+		return []string{n.Aggregate.Store}
 	case n.Gate != nil:
-		return n.Gate.Store
-	case n.Join != nil && n.Join.Streams != nil:
-		return n.Join.Streams.Store
-	case n.Join != nil && n.Join.AsOf != nil:
-		return n.Join.AsOf.Store
+		return []string{n.Gate.Store}
+	case n.Table != nil:
+		return []string{n.Table.Store}
+	case n.Foreign != nil:
+		return n.Foreign.Stores
+	case n.Join == nil:
+		return nil
+	case n.Join.Streams != nil:
+		return []string{n.Join.Streams.Store}
+	case n.Join.AsOf != nil:
+		return []string{n.Join.AsOf.Store}
+	case n.Join.Tables != nil:
+		return n.Join.Tables.Stores
 	}
-	return ""
+	return nil
 }
 
 // LateTopic is where the node sends late records, "" when that is no topic of its own.
@@ -141,6 +167,12 @@ func (n *Node) LateTopic() string {
 // action is all a join does, as text.
 func (j *Join) action() string {
 	lookup := fmt.Sprintf("{%s %s %t %t}", j.Table, j.As, j.Left, j.MissingDLQ)
+	if j.Key != nil {
+		lookup += signature(j.Key)
+	}
+	if j.Tables != nil {
+		return fmt.Sprint(lookup, *j.Tables)
+	}
 	if j.AsOf != nil {
 		return fmt.Sprint(lookup, *j.AsOf)
 	}
@@ -152,5 +184,5 @@ func (j *Join) action() string {
 
 // looksUp reports whether the node reads rows of a table as they arrive.
 func (n *Node) looksUp() bool {
-	return n.Join != nil && n.Join.Streams == nil && n.Join.AsOf == nil
+	return n.Join != nil && n.Join.Streams == nil && n.Join.AsOf == nil && n.Join.Tables == nil
 }

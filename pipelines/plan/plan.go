@@ -86,8 +86,10 @@ type Table struct {
 	// Source fills the topic; "" when somebody else does.
 	Source string
 	// Step is the node whose records are the rows, "" unless there is no Topic.
-	Step        string
-	Key, Value  expression.Doc
+	Step       string
+	Key, Value expression.Doc
+	// Global: every task keeps all rows.
+	Global      bool
 	Store       string
 	Fingerprint string
 }
@@ -111,6 +113,11 @@ const (
 	KindPlugin    Kind = "plugin"
 	KindLog       Kind = "log"
 	KindRoute     Kind = "route"
+	KindMerge     Kind = "merge"
+	// KindTable keeps the rows of a table for steps that need what a row takes the place of.
+	KindTable Kind = "table"
+	// KindForeign is a part of a join by a foreign key.
+	KindForeign Kind = "foreign"
 )
 
 // Node is one operator.
@@ -139,6 +146,8 @@ type Node struct {
 	Join      *Join                  // KindJoin
 	Aggregate *Aggregate             // KindAggregate, KindReduce
 	Gate      *Gate                  // KindDedupe, KindThrottle
+	Table     *TableRows             // KindTable
+	Foreign   *Foreign               // KindForeign
 	Plugin    *PluginStep            // KindPlugin
 	Log       *expression.Template   // KindLog
 	Route     *expression.Template   // KindRoute: the topic of a record; nothing comes out
@@ -150,8 +159,11 @@ type Node struct {
 	// CarryWindow says the same of the window, in expression.WindowHeader.
 	CarryWindow bool
 	Policy      check.Policy
-	// Implicit is true for a key_by the planner put in before a join or aggregate.
-	Implicit      bool
+	// Implicit is true for a node the planner put in: a key_by before a join or aggregate, the rows
+	// of a table, a part of a join by a foreign key.
+	Implicit bool
+	// OverTable: the node works on the changes of a table.
+	OverTable     bool
 	Deterministic bool
 	Pos           lang.Pos
 	// Fingerprint covers all the node does, State what its stored state depends on ("" without).
@@ -159,11 +171,24 @@ type Node struct {
 	State       string
 }
 
-// KeyBy gives records a new key and moves them through a repartition topic. A record whose new key
-// is null fails with class "key".
+// KeyBy gives records a new key and moves them through a repartition topic.
 type KeyBy struct {
+	// Key is nil for records that keep their key.
 	Key   *expression.Program
 	Topic string
+	// Group: rows of a table move to their group, out of the one before.
+	Group bool
+	// Null says what happens to a record whose new key is null: drop, round_robin (it is passed on
+	// without a key) or dlq; "" is a failure of class key.
+	Null string
+}
+
+// by is the key as the file has it.
+func (k *KeyBy) by() string {
+	if k.Key == nil {
+		return "key"
+	}
+	return k.Key.Source()
 }
 
 // Arm is one way out of a branch; other nodes read it by its ID. When is nil for else.
@@ -181,9 +206,13 @@ type Join struct {
 	// whether it is dropped or fails with class "join_missing".
 	Left       bool
 	MissingDLQ bool
-	// Streams is set when streams are joined, AsOf when a table is in the order of event time.
+	// Streams is set when streams are joined, AsOf when a table is in the order of event time,
+	// Tables when two tables are joined.
 	Streams *StreamJoin
 	AsOf    *AsOfJoin
+	Tables  *TableJoin
+	// Key is what is looked up in a global table; nil is the record's key.
+	Key *expression.Program
 }
 
 // StreamJoin says which records of two streams meet.
@@ -339,12 +368,19 @@ const (
 
 // StreamID is the id under which the streams layer runs the node: that layer's ids have no dots,
 // which the ids of implicit nodes have.
-func (n *Node) StreamID() string { return strings.ReplaceAll(n.ID, ".", "-") }
+func (n *Node) StreamID() string {
+	if n.Foreign != nil {
+		return strings.ReplaceAll(n.ID, ".", ":")
+	}
+	return strings.ReplaceAll(n.ID, ".", "-")
+}
 
-// UserID is the id of the step in the file: an implicit key_by belongs to the step it is for.
+// UserID is the id of the step in the file: an implicit node belongs to the step, or the table, it
+// is for.
 func (n *Node) UserID() string {
 	if n.Implicit {
-		return strings.TrimSuffix(strings.TrimSuffix(n.ID, ".key"), ".with")
+		id, _, _ := strings.Cut(n.ID, ".")
+		return id
 	}
 	return n.ID
 }

@@ -100,13 +100,22 @@ func (n *Node) text() string {
 	case KindFilter:
 		return fmt.Sprintf("%s: %s", from, n.Filter.Source())
 	case KindKeyBy:
-		return fmt.Sprintf("%s: %s, through %s", from, n.KeyBy.Key.Source(), n.KeyBy.Topic)
+		return fmt.Sprintf("%s: %s, through %s%s", from, n.KeyBy.by(), n.KeyBy.Topic,
+			map[string]string{"drop": ", null: dropped", "dlq": ", null: dlq",
+				nullPassed: ", null: passed on"}[n.KeyBy.Null])
 	case KindJoin:
 		return n.joinText(from)
 	case KindAggregate, KindReduce:
+		if n.OverTable {
+			return from + ": over the rows of a table, " + n.Aggregate.emitText() + "; a table"
+		}
 		return n.Aggregate.text(from)
 	case KindDedupe, KindThrottle:
 		return n.Gate.text(from, n.Kind)
+	case KindTable:
+		return n.Table.text(from)
+	case KindForeign:
+		return n.Foreign.text(n, from)
 	case KindPlugin:
 		return fmt.Sprintf("%s: plugin %s", from, strings.TrimSuffix(
 			n.Plugin.Alias+"/"+n.Plugin.Operator, "/"))

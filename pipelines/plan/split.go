@@ -38,6 +38,12 @@ func (n *Node) programs() []*expression.Program {
 	for _, a := range n.Arms {
 		add(a.When)
 	}
+	if n.Foreign != nil {
+		add(n.Foreign.Key)
+	}
+	if n.Join != nil {
+		add(n.Join.Key)
+	}
 	if n.Aggregate != nil {
 		n.Aggregate.programs(add)
 	}
@@ -259,7 +265,7 @@ func (b *builder) nodeTopics() {
 			b.topic(&Topic{Name: n.KeyBy.Topic, Role: TopicRepartition, Create: true,
 				SameAs: sub.Topics[0]})
 		}
-		if name := n.store(); name != "" {
+		for _, name := range n.stores() {
 			p.Stores = append(p.Stores, &Store{Name: name, Node: n.ID, Changelog: sub.Changelog})
 		}
 		if late := n.LateTopic(); late != "" {
@@ -319,11 +325,11 @@ func (b *builder) partitions(name string, depth int) int32 {
 func (b *builder) copartition(s *SubTopology) {
 	stateful := len(s.Tables) > 0
 	for _, id := range s.Nodes {
-		stateful = stateful || b.plan.Node(id).store() != ""
+		stateful = stateful || len(b.plan.Node(id).stores()) > 0
 	}
 	group := slices.Clone(s.Topics)
 	for _, id := range s.Tables {
-		if t := b.plan.Table(id); !slices.Contains(group, t.Topic) {
+		if t := b.plan.Table(id); !t.Global && !slices.Contains(group, t.Topic) {
 			group = append(group, t.Topic)
 		}
 	}

@@ -40,7 +40,7 @@ type pluginSteps interface {
 func (a *assembly) build() (*topology.Topology, error) {
 	a.at, a.width = map[string]string{}, map[string]int32{}
 	a.b = topology.NewBuilder(topology.Options{App: a.app, ConfigHash: a.plan.Fingerprint[:16],
-		OnError: a.policy(a.plan.Policy), CloseAtEnd: a.closesAtEnd()})
+		OnError: a.policy(a.plan.Policy), CloseAtEnd: a.closesAtEnd(), Cut: a.cut})
 	for _, s := range a.plan.Sources {
 		if !s.TableOnly {
 			a.source(s)
@@ -55,6 +55,16 @@ func (a *assembly) build() (*topology.Topology, error) {
 		a.sink(s)
 	}
 	return a.b.Build(a.partitions)
+}
+
+// cut is how the plan cuts the repartition topic of a key_by of the streams layer.
+func (a *assembly) cut(keyBy string) int32 {
+	for _, n := range a.plan.Nodes {
+		if n.KeyBy != nil && n.StreamID() == keyBy {
+			return a.partitions(n.KeyBy.Topic)
+		}
+	}
+	return 0
 }
 
 // closesAtEnd: the end of input closes windows only if every source says so.
@@ -118,6 +128,13 @@ func (a *assembly) routeOf(n *plan.Node) func(*operator.Record) (string, error) 
 // node adds one node behind what it reads.
 func (a *assembly) node(n *plan.Node) error {
 	id := n.StreamID()
+	if inForeign(n) {
+		a.at[n.ID] = id
+		if a.width[n.ID] = a.width[n.From[0]]; n.KeyBy != nil {
+			a.width[n.ID] = a.partitions(n.KeyBy.Topic)
+		}
+		return nil
+	}
 	from := a.input(n, id)
 	policy := a.policy(n.Policy)
 	a.at[n.ID] = id
@@ -127,11 +144,21 @@ func (a *assembly) node(n *plan.Node) error {
 	}
 	switch n.Kind {
 	case plan.KindFilter:
+		if n.OverTable {
+			add(filterRowsStep(n.Set, n.Filter, a.now))
+			break
+		}
 		add(filterStep(n.Set, n.Filter, a.now))
 	case plan.KindMap:
-		add(mapStep(n.Set, n.Map, a.now))
+		add(valueStepOf(n)(n.Set, a.now, n.Map.AppendJSON))
 	case plan.KindPatch:
-		add(patchStep(n.Set, n.Patch, a.now))
+		add(valueStepOf(n)(n.Set, a.now, n.Patch.Append))
+	case plan.KindMerge:
+		if len(n.From) == 1 {
+			a.b.Merge(id, from)
+		}
+	case plan.KindTable:
+		a.keepRows(n, id, from, &policy)
 	case plan.KindFlatMap:
 		add(flatMapStep(n.Set, n.FlatMap, a.now))
 	case plan.KindLog:
@@ -139,6 +166,10 @@ func (a *assembly) node(n *plan.Node) error {
 	case plan.KindRoute:
 		a.b.Route(id, from, a.routeOf(n), topology.SinkOptions{OnError: &policy})
 	case plan.KindKeyBy:
+		if n.KeyBy.Group {
+			a.groupRows(n, id, from, &policy)
+			break
+		}
 		a.keyBy(n, id, from, &policy)
 	case plan.KindBranch:
 		a.branch(n, id, from, &policy)
@@ -166,24 +197,43 @@ func (a *assembly) input(n *plan.Node, id string) string {
 	for _, up := range n.From {
 		from = append(from, a.at[up])
 	}
-	a.b.Merge(id+":merge", from...)
-	return id + ":merge"
+	if n.Kind != plan.KindMerge {
+		id += ":merge"
+	}
+	a.b.Merge(id, from...)
+	return id
 }
 
 // keyBy sets the key and moves records to the task of that key. The key is set by a step of its
 // own, because each task needs its own view.
 func (a *assembly) keyBy(n *plan.Node, id, from string, policy *operator.ErrorPolicy) {
+	null, policy := nullKey(n.KeyBy, policy)
 	key := n.UserID() + ":key-set"
 	if n.Implicit && strings.HasSuffix(n.ID, ".with") { // a join may need a key on both sides
 		key = n.UserID() + ":with-set"
 	}
 	a.b.Process(key, []string{from}, topology.ProcessOptions{Kind: "key",
-		New: keyStep(n, a.now), OnError: policy})
+		New: keyStep(n, null, a.now), OnError: policy})
 	a.width[n.ID] = a.partitions(n.KeyBy.Topic)
 	a.b.KeyBy(id, key, topology.KeyByOptions{
 		Key:        func(r *operator.Record) ([]byte, error) { return r.Key, nil },
-		Partitions: a.width[n.ID], OnError: policy,
+		Partitions: a.width[n.ID], Null: null, OnError: policy,
 	})
+}
+
+// nullKey is what happens to a record whose new key is null, and the policy for those that fail.
+func nullKey(
+	k *plan.KeyBy, policy *operator.ErrorPolicy,
+) (operator.NullKey, *operator.ErrorPolicy) {
+	switch k.Null {
+	case "drop":
+		return operator.NullKeyDrop, policy
+	case "round_robin":
+		return operator.NullKeySpread, policy
+	case "dlq":
+		policy = withAction(policy, operator.ClassNullKey, operator.ToDeadLetter)
+	}
+	return operator.NullKeyFails, policy
 }
 
 func (a *assembly) branch(n *plan.Node, id, from string, policy *operator.ErrorPolicy) {

@@ -46,7 +46,8 @@ func (a *assembly) aggregateOptions(
 	opts := aggregate.Options{
 		Windows: windowsOf(agg), Store: n.ID, OnError: policy, Grace: agg.Grace,
 		Late: a.late(agg.Late, agg.LateTopic), Lateness: agg.Lateness, Forget: agg.TTL,
-		SkipUnchanged: agg.SkipUnchanged, Fields: a.foldFields(n), Result: foldResult(agg),
+		SkipUnchanged: agg.SkipUnchanged, Table: n.OverTable, Fields: a.foldFields(n),
+		Result: foldResult(agg),
 	}
 	switch agg.Emit {
 	case "on_close":

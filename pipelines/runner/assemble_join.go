@@ -47,22 +47,30 @@ func pairWriter(header string) func(out, left, right *operator.Record) error {
 	}
 }
 
-// rowEncoder checks the values that become rows once, so that expressions need not do it for every
-// pair.
+// rowEncoder is docEncoder for the values that become rows of a join.
 func rowEncoder(n *plan.Node) operator.EncodeFunc {
 	for _, row := range n.Rows {
-		if row.Name == n.Join.As && row.Doc.Format == expression.FormatJSON {
-			return func(r *operator.Record) (key, value []byte, err error) {
-				if _, valid := r.Doc.(validated); !valid {
-					if err := expression.Valid(r.Value); err != nil {
-						return nil, nil, operator.WithClass(classDecode, err)
-					}
-				}
-				return r.Key, r.Value, nil
-			}
+		if row.Name == n.Join.As {
+			return docEncoder(row.Doc)
 		}
 	}
 	return nil
+}
+
+// docEncoder checks values that are kept once, so that expressions need not do it each time they
+// are read.
+func docEncoder(doc expression.Doc) operator.EncodeFunc {
+	if doc.Format != expression.FormatJSON {
+		return nil
+	}
+	return func(r *operator.Record) (key, value []byte, err error) {
+		if _, valid := r.Doc.(validated); !valid {
+			if err := expression.Valid(r.Value); err != nil {
+				return nil, nil, operator.WithClass(classDecode, err)
+			}
+		}
+		return r.Key, r.Value, nil
+	}
 }
 
 // joinAsOf joins a stream with a table whose rows come in the order of event time.

@@ -16,8 +16,15 @@ func (a *assembly) join(n *plan.Node, id, from string, policy *operator.ErrorPol
 		a.joinStreams(n, id, from, policy)
 		return
 	}
-	if n.Join.AsOf != nil {
+	switch {
+	case n.Join.AsOf != nil:
 		a.joinAsOf(n, id, from, policy)
+		return
+	case n.Join.Tables != nil && n.Join.Tables.Foreign:
+		a.joinForeign(n, id, policy)
+		return
+	case n.Join.Tables != nil:
+		a.joinTables(n, id, from, policy)
 		return
 	}
 	table := a.plan.Table(n.Join.Table)
@@ -26,7 +33,7 @@ func (a *assembly) join(n *plan.Node, id, from string, policy *operator.ErrorPol
 		a.at[store] = store
 		a.b.Table(store, table.Topic, topology.TableOptions{
 			// Tasks may share rows by key only where stream and table are cut alike.
-			Broadcast: a.partitions(table.Topic) != a.width[n.ID],
+			Broadcast: table.Global || a.partitions(table.Topic) != a.width[n.ID],
 			Decode:    rowDecoder(table),
 		})
 	}
@@ -34,6 +41,19 @@ func (a *assembly) join(n *plan.Node, id, from string, policy *operator.ErrorPol
 		Join: rowWriter(expression.RowHeader(n.Join.As))}
 	if n.Join.MissingDLQ {
 		opts.OnError = withAction(policy, join.ClassNoMatch, operator.ToDeadLetter)
+	}
+	if n.Join.Key != nil {
+		views := newViewPool(n.Set, a.now)
+		opts.Key = func(r *operator.Record) ([]byte, error) {
+			v := views.get()
+			defer views.put(v)
+			key, isNull, err := n.Join.Key.AppendKey(nil, v.at(r))
+			v.note(r)
+			if err != nil || isNull {
+				return nil, classify(err)
+			}
+			return key, nil
+		}
 	}
 	a.b.Join(id, from, store, opts)
 }

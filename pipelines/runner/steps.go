@@ -31,18 +31,13 @@ func filterStep(
 	}
 }
 
-// mapStep replaces the value.
-func mapStep(
-	set *expression.Set, to *expression.Projection, now func() time.Time,
-) operator.Factory {
-	return valueStep(set, now, to.AppendJSON)
-}
-
-// patchStep sets and removes fields.
-func patchStep(
-	set *expression.Set, patch *expression.Patch, now func() time.Time,
-) operator.Factory {
-	return valueStep(set, now, patch.Append)
+// valueStepOf is how a node that makes new values runs: over a stream or over a table.
+func valueStepOf(n *plan.Node) func(*expression.Set, func() time.Time,
+	func([]byte, *expression.Env) ([]byte, error)) operator.Factory {
+	if n.OverTable {
+		return valueRowsStep
+	}
+	return valueStep
 }
 
 // valueStep replaces the value by what appendTo makes of the record.
@@ -90,18 +85,20 @@ func flatMapStep(
 
 // keyStep sets the key; moving the record to its task is left to the repartition behind it. Joined
 // rows that nobody reads further down are left behind.
-func keyStep(n *plan.Node, now func() time.Time) operator.Factory {
+func keyStep(n *plan.Node, null operator.NullKey, now func() time.Time) operator.Factory {
 	return func() operator.Operator {
 		v, mem := newView(n.Set, now), &arena{}
 		return operator.SelectKey(func(r *operator.Record) ([]byte, error) {
 			k, isNull, err := n.KeyBy.Key.AppendKey(mem.tail(), v.at(r))
 			v.note(r)
-			if err != nil || isNull {
+			if err != nil {
 				return nil, classify(err)
 			}
-			r.Headers = carriedHeaders(r.Headers, n.Carry)
+			if r.Headers = carriedHeaders(r.Headers, n.Carry); isNull {
+				return nil, nil
+			}
 			return mem.keep(k), nil
-		}, operator.NullKeyFails)()
+		}, null)()
 	}
 }
 
@@ -134,6 +131,9 @@ func logStep(
 		v := newView(set, now)
 		var buf []byte
 		return operator.Map(func(r *operator.Record) error {
+			if r.TakesBack() {
+				return nil // there is nothing to look at
+			}
 			var err error
 			if buf, err = line.Append(buf[:0], v.at(r)); err != nil {
 				return classify(err)

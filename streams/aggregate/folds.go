@@ -154,15 +154,20 @@ func (f *folds) emit(ctx *operator.Context, out *operator.Batch, rec operator.Re
 	n := len(out.Records)
 	out.Records = append(out.Records, rec)
 	r := &out.Records[n]
-	if f.make == nil {
-		r.Value = f.json(r)
-		return nil
-	}
-	if err := f.make(r, f.values); err != nil {
+	if err := f.fill(r, f.values); err != nil {
 		err = ctx.Fail(r, operator.ClassOperator, fmt.Errorf("make result: %w", err))
 		out.Records = out.Records[:n]
 		return err
 	}
+	return nil
+}
+
+// fill sets the value of a result.
+func (f *folds) fill(rec *operator.Record, values []Value) error {
+	if f.make != nil {
+		return f.make(rec, values)
+	}
+	rec.Value = f.json(rec, values)
 	return nil
 }
 
@@ -174,7 +179,7 @@ func takeBack(out *operator.Batch, rec operator.Record) {
 }
 
 // json makes the value of a result.
-func (f *folds) json(rec *operator.Record) []byte {
+func (f *folds) json(rec *operator.Record, values []Value) []byte {
 	b := append(f.out.Start(), '{')
 	if rec.Windowed() {
 		b = append(b, `"window_start":`...)
@@ -183,7 +188,7 @@ func (f *folds) json(rec *operator.Record) []byte {
 		b = strconv.AppendInt(b, rec.Window.End, 10)
 		b = append(b, ',')
 	}
-	for i, v := range f.values {
+	for i, v := range values {
 		if i > 0 {
 			b = append(b, ',')
 		}

@@ -3,6 +3,7 @@ package aggregate
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -53,6 +54,8 @@ type target struct {
 	same   bool // the result is what it was
 	gone   bool // the result came to nothing
 	had    bool // there was a result
+	// before is when the result before was made, of a group of a table's rows.
+	before int64
 }
 
 // Process implements operator.Operator.
@@ -131,6 +134,9 @@ func (a *aggregate) add(ctx *operator.Context, rec *operator.Record, out *operat
 	if len(a.targets) > 0 {
 		a.values.staged = a.values.staged[:0]
 		if err := a.compute(ctx, rec); err != nil {
+			if _, stop := errors.AsType[*operator.StopError](err); stop {
+				return err
+			}
 			return ctx.Fail(rec, operator.ClassOperator, err)
 		}
 		if err := a.store(ctx, rec, out); err != nil {
@@ -324,6 +330,9 @@ func (a *aggregate) tell(ctx *operator.Context, rec *operator.Record, x *target,
 	}
 	result := operator.Record{Key: rec.Key, Timestamp: int64(binary.BigEndian.Uint64(row)),
 		Window: x.window, StreamTime: rec.StreamTime, Order: rec.Order}
+	if a.o.Table {
+		return a.tellChange(ctx, out, result, x)
+	}
 	if x.gone {
 		takeBack(out, result)
 		return nil

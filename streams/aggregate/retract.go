@@ -10,15 +10,15 @@ import (
 )
 
 // exchange takes the old row of a table out of a group and puts the new one in: one change, one
-// result. An old row that cannot be evaluated was never added.
+// result. A row that fails is none: the one before it is taken out all the same. An old row that
+// cannot be evaluated was never added.
 func (a *aggregate) exchange(ctx *operator.Context, rec *operator.Record, x *target) error {
 	ts, err := a.load(rec, x)
 	if err != nil {
 		return err
 	}
-	if a.o.SkipUnchanged {
-		a.results(a.before, a.accs)
-	}
+	a.results(a.before, a.accs)
+	x.before = ts
 	if rec.Old != nil && !rec.Old.IsNull() {
 		if err := a.evaluate(rec.Old); err == nil {
 			if err := a.takeOut(rec.Key); err != nil {
@@ -27,14 +27,42 @@ func (a *aggregate) exchange(ctx *operator.Context, rec *operator.Record, x *tar
 		}
 	}
 	if !rec.IsNull() {
-		if err := a.evaluate(rec); err != nil {
-			return err
+		without := a.folds.append(nil, a.accs)
+		err := a.evaluate(rec)
+		if err == nil {
+			err = a.putIn(rec.Key)
 		}
-		if err := a.putIn(rec.Key); err != nil {
-			return err
+		if err != nil {
+			if err := ctx.Fail(rec, operator.ClassOperator, err); err != nil {
+				return err
+			}
+			if err := a.folds.decode(without, a.accs); err != nil {
+				return err
+			}
 		}
 	}
 	a.finish(x, max(ts, rec.Timestamp))
+	return nil
+}
+
+// tellChange emits the new result of a group of a table's rows with the one it takes the place of,
+// so that what is made of groups can take them back too.
+func (a *aggregate) tellChange(ctx *operator.Context, out *operator.Batch, result operator.Record,
+	x *target) error {
+	n := len(out.Records)
+	if x.gone {
+		out.Records = append(out.Records, result)
+	} else if err := a.emit(ctx, out, result, a.accs); err != nil || len(out.Records) == n {
+		return err
+	}
+	if !x.had {
+		return nil
+	}
+	old := result
+	old.Timestamp = x.before
+	if err := a.fill(&old, a.before); err == nil { // one that cannot be made did not come out
+		out.Records[n].Old = &old
+	}
 	return nil
 }
 

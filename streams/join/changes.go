@@ -3,7 +3,9 @@ package join
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
+	"github.com/millstream-io/millstream/core/record"
 	"github.com/millstream-io/millstream/streams/operator"
 	"github.com/millstream-io/millstream/streams/state"
 )
@@ -145,13 +147,20 @@ func (c *changes) Process(ctx *operator.Context, in, out *operator.Batch) error 
 		if !applied || old == nil && rec.IsNull() {
 			continue
 		}
-		if old != nil && !rec.IsNull() && !c.o.EmitUnchanged && old.Timestamp == rec.Timestamp &&
-			!rec.Dirty && bytes.Equal(old.Value, rec.Value) && len(old.Headers) == 0 &&
-			len(rec.Headers) == 0 {
+		if old != nil && !rec.IsNull() && !c.o.EmitUnchanged && same(old, rec) {
 			continue
 		}
 		out.Append(rec)
 		out.Records[len(out.Records)-1].Old = old
 	}
 	return nil
+}
+
+// same tells whether a row takes the place of an equal one.
+func same(old, rec *operator.Record) bool {
+	return old.Timestamp == rec.Timestamp && !rec.Dirty && bytes.Equal(old.Value, rec.Value) &&
+		slices.EqualFunc(old.Headers, rec.Headers, func(x, y record.Header) bool {
+			return x.Key == y.Key && (x.Value == nil) == (y.Value == nil) &&
+				bytes.Equal(x.Value, y.Value)
+		})
 }

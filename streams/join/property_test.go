@@ -318,7 +318,11 @@ func tablesModel(events []event, o join.TablesOptions) []string {
 			continue
 		}
 		was, _ := result(e.key)
+		old, had := sides[e.side][e.key]
 		sides[e.side][e.key] = e
+		if e.gone && (!had || old.gone) {
+			continue // nothing went
+		}
 		is, ts := result(e.key)
 		ts = max(ts, e.ts)
 		if other, ok := sides[1-e.side][e.key]; ok && !other.gone {

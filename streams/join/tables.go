@@ -86,8 +86,8 @@ func (t *tables) Process(ctx *operator.Context, in, out *operator.Batch) error {
 func (t *tables) change(ctx *operator.Context, rec *operator.Record, out *operator.Batch) error {
 	side := int(rec.Input) & 1
 	old, applied, err := t.sides[side].put(ctx, rec)
-	if err != nil || !applied {
-		return err
+	if err != nil || !applied || old == nil && rec.IsNull() {
+		return err // the deletion of a row that is not there is no change
 	}
 	other, _, err := t.sides[1-side].get(rec.Key)
 	if err != nil {

@@ -90,7 +90,7 @@ func (o *outputs) passOn(n *nodeState, rec *operator.Record, x *record.Record) [
 		extra = append(extra, record.Header{Key: operator.HeaderWindow, Value: w})
 	}
 	if rec.Old != nil {
-		o.scratch = operator.AppendOld(o.scratch[:0], rec.Old)
+		o.scratch = operator.AppendOld(o.scratch[:0], encodedOld(rec.Old, n.spec.Sink.Encode))
 		extra = append(extra, record.Header{Key: operator.HeaderOld, Value: o.arena.Copy(o.scratch)})
 	}
 	if !n.spec.Sink.DropOrigin {
@@ -99,6 +99,18 @@ func (o *outputs) passOn(n *nodeState, rec *operator.Record, x *record.Record) [
 			record.Header{Key: operator.HeaderOrigin, Value: o.arena.Copy(o.scratch)})
 	}
 	return extra
+}
+
+// encodedOld is an old row whose value is what a sink would write.
+func encodedOld(old *operator.Record, encode operator.EncodeFunc) *operator.Record {
+	if !old.Dirty {
+		return old
+	}
+	made := *old
+	if _, value, err := encode(old); err == nil {
+		made.Value = value
+	}
+	return &made
 }
 
 // add takes an output caused by rec. The headers become those of x, extra and the lane.

@@ -106,10 +106,18 @@ func (p *plan) sinkPartitions(d *draft, s *Sub) int32 {
 // repartitioned returns the number of partitions of the topic that a key_by is read from: what the
 // key_by says; else, because equal keys of all inputs must meet, that of the part it is read in.
 func (p *plan) repartitioned(source *draft) int32 {
-	if n := source.behind.keyBy.Partitions; n > 0 {
+	if n := p.cutAs(source); n > 0 {
 		return n
 	}
 	return p.width(source.group)
+}
+
+// cutAs returns the number of partitions that is given for a repartition topic, 0 if none is.
+func (p *plan) cutAs(source *draft) int32 {
+	if n := source.behind.keyBy.Partitions; n > 0 || p.b.opts.Cut == nil {
+		return n
+	}
+	return p.b.opts.Cut(source.id)
 }
 
 // width returns the number of partitions the inputs of a part have, or are to have where they are
@@ -122,7 +130,7 @@ func (p *plan) width(g *group) int32 {
 		if d.behind == nil {
 			g.width = max(g.width, p.partitions(d.source.Topic))
 		} else {
-			g.width = max(g.width, d.behind.keyBy.Partitions)
+			g.width = max(g.width, p.cutAs(d))
 		}
 	}
 	for _, d := range g.tables {

@@ -21,6 +21,9 @@ type Options struct {
 	OnError operator.ErrorPolicy
 	// CloseAtEnd closes all windows at the end of bounded input; the default keeps them open.
 	CloseAtEnd bool
+	// Cut gives the number of partitions of the repartition topic of a key_by, by its id, where
+	// the key_by itself says nothing; 0 or no function: by what else its reader reads.
+	Cut func(keyBy string) int32
 }
 
 // Builder collects the nodes of a topology. Faults are kept and reported by Build, all at once.

@@ -42,6 +42,17 @@ func (b *Builder) Join(id, from, table string, o join.Options) {
 		New: join.New(o, t.ID, t.Decode), Tables: []string{table}})
 }
 
+// FilterRows keeps rows of a table, which from gives as changes (Changes); what no longer passes
+// comes out as deleted.
+func (b *Builder) FilterRows(id, from string, keep func(*operator.Record) (bool, error)) {
+	b.Process(id, []string{from}, ProcessOptions{Kind: "filter", New: operator.FilterRows(keep)})
+}
+
+// MapRows changes the value of the rows of a table, which from gives as changes.
+func (b *Builder) MapRows(id, from string, fn func(*operator.Record) error) {
+	b.Process(id, []string{from}, ProcessOptions{Kind: "map", New: operator.MapRows(fn)})
+}
+
 // AggregateTable computes fields over the rows of a table, which from gives as changes (Changes),
 // by groups: a row moves to the task of its group through the topic <app>-<id>-group-repartition,
 // taken out of its old group before it is put into the new one.

@@ -1,0 +1,222 @@
+package runner_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// tableSources are two files of rows: what comes later replaces what came before.
+const tableSources = `version: 1
+pipeline: p
+on_end: close
+on_error: {then: dlq, dlq: dead}
+sources:
+  orders: {connector: file, config: {path: DIR/orders.jsonl}, partitions: 3, key: value.id,
+    event_time: 'parse_time(value.at, "rfc3339")'}
+  people: {connector: file, config: {path: DIR/people.jsonl}, partitions: 2, key: value.id,
+    event_time: 'parse_time(value.at, "rfc3339")'}
+  refunds: {connector: file, config: {path: DIR/refunds.jsonl}, partitions: 3, key: value.id,
+    event_time: 'parse_time(value.at, "rfc3339")'}
+tables:
+  order: {from: orders}
+  person: {from: people}
+  refund: {from: refunds}
+`
+
+// Order b goes from ann to bob, order c is closed, bob moves.
+const (
+	orderRows = `{"id":"a","who":"ann","n":5,"open":true,"at":"2026-01-01T00:00:10Z"}
+{"id":"b","who":"ann","n":7,"open":true,"at":"2026-01-01T00:00:20Z"}
+{"id":"c","who":"bob","n":2,"open":true,"at":"2026-01-01T00:00:30Z"}
+{"id":"d","who":null,"n":1,"open":true,"at":"2026-01-01T00:00:35Z"}
+{"id":"b","who":"bob","n":8,"open":true,"at":"2026-01-01T00:00:40Z"}
+{"id":"c","who":"bob","n":2,"open":false,"at":"2026-01-01T00:00:50Z"}
+`
+	peopleRows = `{"id":"ann","city":"oslo","at":"2026-01-01T00:00:01Z"}
+{"id":"bob","city":"oslo","at":"2026-01-01T00:00:02Z"}
+{"id":"bob","city":"rome","at":"2026-01-01T00:01:00Z"}
+`
+	refundRows = `{"id":"a","eur":1,"at":"2026-01-01T00:00:15Z"}
+{"id":"z","eur":9,"at":"2026-01-01T00:00:16Z"}
+`
+)
+
+// What is left follows from the rows by hand.
+var tableCases = map[string]struct {
+	steps string
+	want  map[string]string
+}{
+	"filter": {`- {id: f, from: order, filter: value.open}
+- {id: m, map: value.n}`, map[string]string{"a": "5", "b": "8", "d": "1"}},
+	"foreign key inner": {`- {id: j, from: order, join: {table: person, on: value.who}}
+- {id: m, map: {n: value.n, city: person.city}}`, map[string]string{
+		"a": `{"n":5,"city":"oslo"}`, "b": `{"n":8,"city":"rome"}`, "c": `{"n":2,"city":"rome"}`}},
+	"foreign key left": {`- {id: j, from: order, join: {table: person, on: value.who, type: left}}
+- {id: m, map: {n: value.n, city: person?.city}}`, map[string]string{
+		"a": `{"n":5,"city":"oslo"}`, "b": `{"n":8,"city":"rome"}`, "c": `{"n":2,"city":"rome"}`,
+		"d": `{"n":1,"city":null}`}},
+	"groups of a joined table": {`- {id: f, from: order, filter: value.open}
+- {id: j, join: {table: person, on: value.who, as: who}}
+- {id: g, aggregate: {by: who.city, fields: {n: count, sum: {sum: value.n}, top: {max: value.n}}}}`,
+		map[string]string{"oslo": `{"n":1,"sum":5,"top":5}`, "rome": `{"n":1,"sum":8,"top":8}`}},
+	"key inner": {`- {id: j, from: order, join: {table: refund, on: key}}
+- {id: m, map: {n: value.n, back: refund.eur}}`, map[string]string{"a": `{"n":5,"back":1}`}},
+	"key outer": {`- {id: j, from: order, join: {table: refund, on: key, type: outer}}
+- {id: f, filter: value == nil || value.n > 4}
+- {id: m, map: {n: value?.n, back: refund?.eur}}`, map[string]string{
+		"a": `{"n":5,"back":1}`, "b": `{"n":8,"back":null}`, "z": `{"n":null,"back":9}`}},
+	"a sink of a table": {`- {id: m, from: order, set: {n: 2 * value.n}}
+- {id: u, unset: [at, open, id, who]}`, map[string]string{
+		"a": `{"n":10}`, "b": `{"n":16}`, "c": `{"n":4}`, "d": `{"n":2}`}},
+	"a table of groups joined with another": {`- {id: g, from: order, aggregate: {by: value.who, ` +
+		`fields: {n: count}}}
+- {id: j, join: {table: person, on: key}}
+- {id: m, map: {n: value.n, city: person.city}}`, map[string]string{
+		"ann": `{"n":1,"city":"oslo"}`, "bob": `{"n":2,"city":"rome"}`}},
+}
+
+// rowsOf are the rows a topic is left with, and how often one was deleted.
+func (r *rig) rowsOf(topic string) (rows map[string]string, deleted int) {
+	rows = map[string]string{}
+	for _, rec := range r.read(topic) {
+		key := string(rec.Key)
+		if rec.Value != nil {
+			rows[key] = string(rec.Value)
+			continue
+		}
+		require.Contains(r.t, rows, key, "a deletion of what was not there")
+		delete(rows, key)
+		deleted++
+	}
+	return rows, deleted
+}
+
+func TestTables(t *testing.T) {
+	for name, tc := range tableCases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.file("orders.jsonl", orderRows)
+			r.file("people.jsonl", peopleRows)
+			r.file("refunds.jsonl", refundRows)
+			r.run(tableSources + "steps:\n" + tc.steps + "\nsinks: {out: {topic: out}}\n")
+			require.Empty(t, r.values("dead"))
+			rows, _ := r.rowsOf("out")
+			require.Equal(t, tc.want, rows)
+		})
+	}
+}
+
+// Rows of compacted topics that others write, with real deletions.
+func TestTablesFollowDeletions(t *testing.T) {
+	r := newRig(t)
+	r.topic("orders", 2)
+	r.topic("people", 2)
+	r.topic("tick", 1)
+	row := func(topic, key, value string, second int64) *kgo.Record {
+		rec := &kgo.Record{Topic: topic, Key: []byte(key), Timestamp: time.UnixMilli(second * 1000)}
+		if value != "" {
+			rec.Value = []byte(value)
+		}
+		return rec
+	}
+	s := r.start(`version: 1
+pipeline: p
+on_error: {then: dlq, dlq: dead}
+sources:
+  orders: {topic: orders, key: string, idle_after: 100ms}
+  people: {topic: people, key: string, idle_after: 100ms}
+tables: {order: {from: orders}, person: {from: people}}
+steps:
+  - {id: j, from: order, join: {table: person, on: value.who, type: left}}
+  - {id: m, map: {n: value.n, city: person?.city}}
+  - {id: g, from: order, aggregate: {by: value.who, fields: {n: count, top: {max: value.n}}}}
+sinks:
+  out: {from: m, topic: out}
+  groups: {from: g, topic: groups}
+  people: {from: person, topic: copy}
+`)
+	r.write(row("people", "ann", `{"city":"oslo"}`, 1), row("orders", "a", `{"who":"ann","n":1}`, 2),
+		row("orders", "b", `{"who":"ann","n":4}`, 3), row("orders", "c", `{broken`, 3))
+	s.until("both orders are joined", func() bool {
+		rows, _ := r.rowsOf("out")
+		return len(rows) == 2 && rows["b"] == `{"n":4,"city":"oslo"}`
+	})
+	r.write(row("people", "ann", "", 4), row("orders", "b", "", 5), row("people", "bob", "", 6))
+	s.until("what is deleted is gone", func() bool {
+		rows, _ := r.rowsOf("out")
+		return len(rows) == 1 && rows["a"] == `{"n":1,"city":null}`
+	})
+	s.until("groups and copy follow", func() bool {
+		groups, _ := r.rowsOf("groups")
+		people, _ := r.rowsOf("copy")
+		return groups["ann"] == `{"n":1,"top":1}` && len(people) == 0
+	})
+	_, deleted := r.rowsOf("copy")
+	require.Equal(t, 1, deleted, "of ann; bob was never there")
+	s.halt()
+	require.True(t, strings.HasPrefix(r.values("dead")[0], `c={broken`))
+}
+
+// TestB23_NullKeys: what becomes of a record whose new key is null is said where the key is made;
+// a join that keeps what has no partner keeps it too.
+func TestB23_NullKeys(t *testing.T) {
+	const lines = `{"id":"a","k":"x"}
+{"id":"b","k":null}
+`
+	for name, tc := range map[string]struct {
+		steps    string
+		out      []string
+		dead     []string
+		policies string
+	}{
+		"as on_error says": {steps: `[{id: k, from: in, key_by: value.k}, {map: value.id}]`,
+			out: []string{`x="a"`}, dead: []string{`{"id":"b","k":null}`}},
+		"dlq though others stop": {steps: `[{id: k, from: in, key_by: {key: value.k, null_key: dlq}}, ` +
+			`{map: value.id}]`, policies: "{then: stop, dlq: dead}",
+			out: []string{`x="a"`}, dead: []string{`{"id":"b","k":null}`}},
+		"drop": {steps: `[{id: k, from: in, key_by: {key: value.k, null_key: drop}}, {map: value.id}]`,
+			out: []string{`x="a"`}},
+		"round_robin": {steps: `[{id: k, from: in, key_by: {key: value.k, null_key: round_robin}}, ` +
+			`{map: value.id}]`, out: []string{`"b"`, `x="a"`}},
+		"a left join keeps it": {steps: `[{id: j, from: in, join: {table: t, on: value.k, type: left}}, ` +
+			`{map: value.id}]`, out: []string{`"b"`, `x="a"`}},
+		"an inner join fails it": {steps: `[{id: j, from: in, join: {table: t, on: value.k}}, ` +
+			`{map: value.id}]`, out: []string{`x="a"`}, dead: []string{`{"id":"b","k":null}`}},
+		"a global table takes any expression": {steps: `[{id: j, from: in, join: {table: g, ` +
+			`on: value.k, type: left}}, {map: {id: value.id, n: g?.n}}]`,
+			out: []string{`{"id":"a","n":1}`, `{"id":"b","n":null}`}},
+		"a left join of streams": {steps: `[{id: j, from: in, join: {stream: other, on: value.k, ` +
+			`with_on: value.id, within: 1m, type: left, late: drop, as: o}}, {map: value.id}]`,
+			out: []string{`"b"`, `x="a"`}},
+		"an aggregate fails it": {steps: `[{id: agg, from: in, aggregate: {by: value.k, ttl: 1h, ` +
+			`fields: {n: count}}}]`, out: []string{`x={"n":1}`},
+			dead: []string{`{"id":"b","k":null}`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.file("in.jsonl", lines)
+			r.file("rows.jsonl", `{"id":"x","n":1}`+"\n")
+			if tc.policies == "" {
+				tc.policies = "{then: dlq, dlq: dead}"
+			}
+			r.run(`version: 1
+pipeline: p
+on_end: close
+on_error: ` + tc.policies + `
+sources:
+  in: {connector: file, config: {path: DIR/in.jsonl}, partitions: 3}
+  rows: {connector: file, config: {path: DIR/rows.jsonl}, partitions: 2, key: value.id}
+  other: {connector: file, config: {path: DIR/rows.jsonl}, partitions: 3}
+tables: {t: {from: rows}, g: {from: rows, global: true}}
+steps: ` + tc.steps + "\nsinks: {out: {topic: out}}\n")
+			require.Equal(t, tc.out, r.values("out"))
+			require.Equal(t, tc.dead, r.values("dead"))
+		})
+	}
+}
