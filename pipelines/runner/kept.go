@@ -89,6 +89,9 @@ func (a *assembly) nodeStore(node *topology.Node, spec operator.StoreSpec) (quer
 	}
 	s := query.Store{Node: n.ID, Name: spec.Name, Kind: string(n.Kind), Key: n.Key.Format,
 		Value: expression.FormatJSON}
+	if n.Table != nil {
+		s.Node = n.UserID() // as the file calls it
+	}
 	if part, ok := strings.CutPrefix(spec.Name, n.ID+"-"); ok {
 		s.Part = part
 	}

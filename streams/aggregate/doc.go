@@ -20,7 +20,8 @@
 //     once. Sketches keep the same bytes for any order of the same values.
 //   - Sessions that a record connects become one; those that were told are taken back first.
 //   - Over the changes of a table an old row is taken out before the new one is put in, in one
-//     change and one result, which has the one before in Old. A row that fails is none. What cannot be taken out is refused (Options.Validate).
+//     change and one result, which has the one before in Old. A row that fails is none. What
+//     cannot be taken out is refused (Options.Validate).
 //
 // # Files
 //

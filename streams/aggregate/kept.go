@@ -111,9 +111,7 @@ func (r *reader) readSliding(row operator.StoredRow, fn func(operator.Kept) erro
 // tell gives the result that accs make.
 func (r *reader) tell(rec operator.Record, fn func(operator.Kept) error) error {
 	r.results(r.values, r.accs)
-	if r.make == nil {
-		rec.Value = r.json(&rec)
-	} else if err := r.make(&rec, r.values); err != nil {
+	if err := r.fill(&rec, r.values); err != nil {
 		return fmt.Errorf("make result: %w", err)
 	}
 	return fn(operator.Kept{Key: rec.Key, Value: rec.Value, Timestamp: rec.Timestamp,
