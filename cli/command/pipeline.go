@@ -27,8 +27,7 @@ func newPipelineCommand(a *app) *cobra.Command {
 		newPipelineWantedCommand(a, "start", "Start a stopped or failed pipeline where it stood",
 			deploy.WantRunning),
 		newPipelineLogsCommand(a), newPipelineGraphCommand(a), newPipelineExplainCommand(a),
-		newPipelineStateCommand(a),
-		newPipelineTailCommand(a),
+		newPipelineStateCommand(a), newPipelineResetCommand(a), newPipelineTailCommand(a),
 	)
 	return cmd
 }
@@ -131,7 +130,8 @@ type wantedRevision struct {
 }
 
 func newPipelineWantedCommand(a *app, use, short string, wanted deploy.Wanted) *cobra.Command {
-	return &cobra.Command{
+	skip := false
+	cmd := &cobra.Command{
 		Use:   use + " NAME",
 		Short: short,
 		Args:  cobra.ExactArgs(1),
@@ -139,7 +139,13 @@ func newPipelineWantedCommand(a *app, use, short string, wanted deploy.Wanted) *
 			"  millstream pipeline " + use + " flights --bootstrap 127.0.0.1:9092",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd.Context(), func(s *deploy.Store) error {
-				r, err := s.SetWanted(cmd.Context(), args[0], wanted)
+				want := func(ctx context.Context, name string) (deploy.Revision, error) {
+					return s.SetWanted(ctx, name, wanted)
+				}
+				if skip {
+					want = s.StartSkipping
+				}
+				r, err := want(cmd.Context(), args[0])
 				if err != nil {
 					return unknownPipeline(cmd.Context(), s, args[0], err)
 				}
@@ -148,6 +154,11 @@ func newPipelineWantedCommand(a *app, use, short string, wanted deploy.Wanted) *
 			})
 		},
 	}
+	if wanted == deploy.WantRunning {
+		cmd.Flags().BoolVar(&skip, "skip-lost", false,
+			"go on behind records that were deleted before they were read")
+	}
+	return cmd
 }
 
 // unknownPipeline names the nearest pipeline when there is none of that name.

@@ -20,6 +20,9 @@ type applyFlags struct {
 	vars   []string
 	hash   string
 	noWait bool
+	// drop begins anew without the stored state, at to.
+	drop, yes bool
+	to        string
 }
 
 func newPipelineApplyCommand(a *app) *cobra.Command {
@@ -29,52 +32,87 @@ func newPipelineApplyCommand(a *app) *cobra.Command {
 		Short: "Make a pipeline, or a new revision of it, the one that runs",
 		Long: "Check a pipeline and make it the wanted revision. A worker drains the old revision and\n" +
 			"starts the new one at its position. With --plan the change must be the one that\n" +
-			"`millstream pipeline plan` showed.",
+			"`millstream pipeline plan` showed. A change that cannot use the stored state is refused,\n" +
+			"unless --drop-state says that it may go, and --to where reading begins then.",
 		Args: cobra.ExactArgs(1),
 		Example: "  millstream pipeline apply examples/flights\n" +
-			"  millstream pipeline apply pipeline.yaml --plan 3f2a9c --var out=/tmp/out.ndjson",
+			"  millstream pipeline apply pipeline.yaml --plan 3f2a9c --var out=/tmp/out.ndjson\n" +
+			"  millstream pipeline apply pipeline.yaml --drop-state --to start",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := a.compiled(args[0], f.vars)
 			if err != nil {
 				return err
 			}
-			if err := a.checkChange(cmd, p, f.hash); err != nil {
+			known, err := a.checkChange(cmd, p, f.hash, f.drop)
+			if err != nil {
 				return err
 			}
 			return a.withStore(cmd.Context(), func(s *deploy.Store) error {
+				if f.drop && known {
+					return a.beginAnew(cmd.Context(), s, p.plan, p.revision, f.to, f.yes, !f.noWait)
+				}
 				return a.apply(cmd.Context(), s, p.revision, !f.noWait)
 			})
 		},
 	}
 	cmd.Flags().StringArrayVar(&f.vars, "var", nil, "value of a variable, name=value")
 	cmd.Flags().StringVar(&f.hash, "plan", "", "hash of the plan that was agreed to")
+	cmd.Flags().BoolVar(&f.drop, "drop-state", false, "begin anew without what it has stored")
+	cmd.Flags().StringVar(&f.to, "to", "", "with --drop-state: start, end, committed, 42, @TIME")
+	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "with --drop-state: do not ask")
 	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "do not wait for a worker to take it")
 	return cmd
 }
 
-// checkChange refuses a stale plan, and a change that would lose state.
-func (a *app) checkChange(cmd *cobra.Command, p *pipelineFile, hash string) error {
+// checkChange refuses a stale plan, and a change that would lose state unless it may. known tells
+// whether a revision of the pipeline runs.
+func (a *app) checkChange(cmd *cobra.Command, p *pipelineFile, hash string, drop bool,
+) (known bool, err error) {
 	running, err := a.runningPlan(cmd, p.revision.Name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	diff := plan.Diff(running, p.plan)
 	if hash != "" && hash != diff.Hash {
-		return output.Conflict("STALE_PLAN", "the plan has changed since it was shown").
+		return false, output.Conflict("STALE_PLAN", "the plan has changed since it was shown").
 			WithWhy("it is " + diff.Hash + " now").WithDo("look at it again: millstream pipeline plan")
 	}
-	return stateLoss(running, p.plan)
+	if drop {
+		return running != nil, nil
+	}
+	return running != nil, dropsState(stateLoss(running, p.plan), p.revision.File)
+}
+
+// dropsState names the command that does what was refused.
+func dropsState(err error, file string) error {
+	if loss, ok := errors.AsType[*output.Error](err); ok {
+		command := "millstream pipeline apply " + file + " --drop-state --to "
+		return loss.WithDo("a step or source that was renamed says so: renamed_from: OLD-ID\n" +
+			"to begin anew and process what is there: " + command + "start\n" +
+			"to go on where it stood without it: " + command + "committed")
+	}
+	return err
 }
 
 func (a *app) apply(ctx context.Context, s *deploy.Store, r deploy.Revision, wait bool) error {
 	applied, err := s.Apply(ctx, r)
 	if errors.Is(err, deploy.ErrConflict) {
-		return output.Conflict("CONCURRENT_APPLY", "somebody else applied a revision of "+r.Name+
-			" at the same time").WithDo("look at it, then apply again")
+		return concurrentApply(r.Name)
 	}
 	if err != nil {
 		return err
 	}
+	return a.reportApplied(ctx, s, applied, wait)
+}
+
+func concurrentApply(name string) error {
+	return output.Conflict("CONCURRENT_APPLY", "somebody else applied a revision of "+name+
+		" at the same time").WithDo("look at it, then apply again")
+}
+
+// reportApplied tells of a revision that was applied and, if wait, of what a worker made of it.
+func (a *app) reportApplied(ctx context.Context, s *deploy.Store, applied deploy.Revision,
+	wait bool) error {
 	result := appliedRevision{Name: applied.Name, Revision: applied.Number, Hash: applied.Hash()}
 	if !a.printer.Machine() {
 		a.printer.Note("applied revision %d of %s", applied.Number, applied.Name)

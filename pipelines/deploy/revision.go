@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -35,6 +36,14 @@ type Revision struct {
 	Wanted Wanted `json:"wanted"`
 	// Replay is set on shadow runs.
 	Replay *Replay `json:"replay,omitempty"`
+	// Generation counts how often the pipeline was begun anew without its state. Later revisions
+	// keep it.
+	Generation int `json:"generation,omitempty"`
+	// Start is where a generation begins to read its topics; partitions that are not in it are read
+	// from their beginning. Later revisions keep it.
+	Start map[string]map[int32]int64 `json:"start,omitempty"`
+	// SkipLost goes on behind records that were deleted before they were read.
+	SkipLost bool `json:"skip_lost,omitempty"`
 	// AppliedAt is the instant of Apply, in UTC.
 	AppliedAt time.Time `json:"applied_at"`
 	// ID tells two writers of the same number apart.
@@ -54,11 +63,25 @@ func (r Revision) Hash() string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// App names what belongs to the tasks of a generation alone: internal topics, transactions, state
+// files. So a generation never meets what an earlier one has left.
+func (r Revision) App() string { return AppOf(r.Name, r.Generation) }
+
+// AppOf is Revision.App of a generation.
+func AppOf(name string, generation int) string {
+	if generation == 0 {
+		return name
+	}
+	return name + "." + strconv.Itoa(generation) // names of pipelines have no dots
+}
+
 // Replay describes a shadow run over a fixed range of the inputs of another pipeline.
 type Replay struct {
 	// Of is the pipeline that is replayed, Revision its version.
 	Of       string `json:"of"`
 	Revision int    `json:"of_revision"`
+	// App is that of the revision; empty is Of.
+	App string `json:"of_app,omitempty"`
 	// Ranges per input topic and partition: half-open offsets.
 	Ranges map[string]map[int32]Span `json:"ranges"`
 	// Prefix of the shadow outputs' names.

@@ -84,13 +84,30 @@ func (s *Store) createTopics(ctx context.Context) error {
 }
 
 // Apply appends a new revision and returns it with its number. The text must have passed the
-// checks.
+// checks. What the pipeline has stored is kept.
 func (s *Store) Apply(ctx context.Context, r Revision) (Revision, error) {
-	number, err := s.lastNumber(ctx, r.Name)
+	last, err := s.last(ctx, r.Name)
 	if err != nil {
 		return Revision{}, err
 	}
-	r.Number = number + 1
+	r.Generation, r.Start = last.Generation, last.Start
+	return s.apply(ctx, r, last.Number)
+}
+
+// Reset appends a new revision that begins anew, without what the pipeline has stored, and reads
+// its topics from start on.
+func (s *Store) Reset(ctx context.Context, r Revision, start map[string]map[int32]int64,
+) (Revision, error) {
+	last, err := s.last(ctx, r.Name)
+	if err != nil {
+		return Revision{}, err
+	}
+	r.Generation, r.Start = last.Generation+1, start
+	return s.apply(ctx, r, last.Number)
+}
+
+func (s *Store) apply(ctx context.Context, r Revision, last int) (Revision, error) {
+	r.Number = last + 1
 	r.ID = uuid.NewString()
 	r.AppliedAt = s.now().UTC()
 	if r.Wanted == "" {
@@ -105,14 +122,14 @@ func (s *Store) Apply(ctx context.Context, r Revision) (Revision, error) {
 	return r, s.produce(ctx, RevisionTopic, r.Name, r)
 }
 
-// lastNumber is that of the last revision, 0 before the first. A pipeline that was forgotten or
-// cannot be read goes on with the numbers of its history.
-func (s *Store) lastNumber(ctx context.Context, name string) (int, error) {
+// last is the last revision, the zero one before the first. A pipeline that was forgotten or cannot
+// be read goes on with the numbers of its history.
+func (s *Store) last(ctx context.Context, name string) (Revision, error) {
 	past, err := s.History(ctx, name)
 	if err != nil || len(past) == 0 {
-		return 0, err
+		return Revision{}, err
 	}
-	return past[len(past)-1].Number, nil
+	return past[len(past)-1], nil
 }
 
 // confirm re-reads the log: the first record of a number is the one that counts.
@@ -129,14 +146,25 @@ func (s *Store) confirm(ctx context.Context, r Revision) error {
 	return fmt.Errorf("apply revision %d of %s: %w", r.Number, r.Name, ErrConflict)
 }
 
-// SetWanted starts or stops a pipeline without changing its revision.
+// SetWanted starts or stops a pipeline without changing its revision. It no longer skips lost
+// records.
 func (s *Store) SetWanted(ctx context.Context, name string, wanted Wanted) (Revision, error) {
+	return s.want(ctx, name, wanted, false)
+}
+
+// StartSkipping starts a pipeline, behind records that were deleted before it has read them.
+func (s *Store) StartSkipping(ctx context.Context, name string) (Revision, error) {
+	return s.want(ctx, name, WantRunning, true)
+}
+
+func (s *Store) want(ctx context.Context, name string, wanted Wanted, skipLost bool,
+) (Revision, error) {
 	for {
 		r, err := s.Get(ctx, name)
 		if err != nil {
 			return Revision{}, err
 		}
-		r.Wanted = wanted
+		r.Wanted, r.SkipLost = wanted, skipLost
 		if err := s.produce(ctx, RevisionTopic, r.Name, r); err != nil {
 			return Revision{}, err
 		}

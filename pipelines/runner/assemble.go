@@ -15,7 +15,8 @@ import (
 
 // assembly turns a plan into a topology of the streams layer.
 type assembly struct {
-	app        string // names internal topics, group and state
+	app        string // names the topics of connectors
+	tasks      string // names internal topics, transactions and state
 	plan       *plan.Plan
 	partitions func(topic string) int32
 	plugins    pluginSteps
@@ -39,7 +40,7 @@ type pluginSteps interface {
 // build assembles everything. The topics must exist.
 func (a *assembly) build() (*topology.Topology, error) {
 	a.at, a.width = map[string]string{}, map[string]int32{}
-	a.b = topology.NewBuilder(topology.Options{App: a.app, ConfigHash: a.plan.Fingerprint[:16],
+	a.b = topology.NewBuilder(topology.Options{App: a.tasks, ConfigHash: a.plan.Fingerprint[:16],
 		OnError: a.policy(a.plan.Policy), CloseAtEnd: a.closesAtEnd(), Cut: a.cut})
 	for _, s := range a.plan.Sources {
 		if !s.TableOnly {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/millstream-io/millstream/pipelines/deploy"
 	"github.com/millstream-io/millstream/pipelines/plan"
+	"github.com/millstream-io/millstream/streams/state"
 	"github.com/millstream-io/millstream/streams/task"
 )
 
@@ -32,6 +33,28 @@ func classifyEnd(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", deploy.ErrTemporary, err)
+}
+
+// withWayBack adds, to an error that comes again whenever the pipeline is started, the command that
+// gets it going.
+func withWayBack(name string, err error) error {
+	reset := fmt.Sprintf("millstream pipeline reset %s --to ", name)
+	way := ""
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, task.ErrPosition):
+		way = "to go on behind what is gone, with the state: millstream pipeline start " + name +
+			" --skip-lost; to process what is there anew: " + reset + "start"
+	case errors.Is(err, task.ErrTopics), errors.Is(err, task.ErrStateLost),
+		errors.Is(err, task.ErrCommitRecord), errors.Is(err, task.ErrSnapshot),
+		errors.Is(err, state.ErrMismatch):
+		way = "to process what is there anew: " + reset + "start; to go on where it stood without" +
+			" what it had stored: " + reset + "committed"
+	default:
+		return err
+	}
+	return fmt.Errorf("%w; %s", err, way)
 }
 
 func temporary(err error) bool {
@@ -61,6 +84,9 @@ func (in *instance) Replaces(running deploy.Instance) error {
 	if !ok {
 		return nil
 	}
+	if old.p.revision.Generation != in.p.revision.Generation {
+		return nil // it begins anew
+	}
 	diff := plan.Diff(old.p.plan, in.p.plan)
 	if diff.Class != plan.StateReset {
 		return nil
@@ -71,8 +97,8 @@ func (in *instance) Replaces(running deploy.Instance) error {
 			lost = append(lost, fmt.Sprintf("%s %s: %s", c.Part, c.ID, c.Why))
 		}
 	}
-	return fmt.Errorf("%w: %s; apply it as a pipeline of another name, which starts anew",
-		ErrLosesState, strings.Join(lost, "; "))
+	return fmt.Errorf("%w: %s; to begin anew without it: millstream pipeline apply %s --drop-state"+
+		" --to start", ErrLosesState, strings.Join(lost, "; "), in.p.revision.File)
 }
 
 // ErrLosesState refuses a change after which what steps have stored could not be used.

@@ -1,11 +1,14 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -71,6 +74,7 @@ func (in *instance) run(ctx context.Context) error {
 			in.log.Warn("plugin did not end well", "error", err)
 		}
 	}()
+	in.forgetOlder()
 	made, err := in.topics(ctx, cluster)
 	if err != nil {
 		return err
@@ -133,7 +137,7 @@ func (in *instance) assemble(
 	if err != nil {
 		return err
 	}
-	a := &assembly{app: in.app, plan: in.p.plan, plugins: ops, log: in.log, shadow: shadow,
+	a := &assembly{app: in.app, tasks: in.p.revision.App(), plan: in.p.plan, plugins: ops, log: in.log, shadow: shadow,
 		now:        in.runner.opts.Now,
 		partitions: func(topic string) int32 { return made.partitions[topic] }}
 	topology, err := a.build()
@@ -141,7 +145,8 @@ func (in *instance) assemble(
 		return err
 	}
 	opts := task.Options{Topology: topology, Cluster: cluster, StateDir: in.runner.stateDir(),
-		Group: in.app, CommitInterval: in.p.plan.Resources.CommitInterval, Logger: in.log}
+		Group: in.app, CommitInterval: in.p.plan.Resources.CommitInterval, Logger: in.log,
+		SkipLost: in.p.revision.SkipLost}
 	if in.shared() {
 		opts.Share = &task.Share{Instance: in.runner.opts.Instance + "/" + in.app,
 			Standby: in.runner.opts.Standby, Address: in.runner.opts.Address(),
@@ -183,8 +188,13 @@ func (in *instance) bounds(
 			maps.Copy(opts.From, from)
 		}
 	}
+	for topic, offsets := range in.p.revision.Start {
+		for p, at := range offsets {
+			opts.From[client.TopicPartition{Topic: topic, Partition: p}] = at
+		}
+	}
 	if replay := in.p.revision.Replay; replay != nil {
-		decisions, err := task.ReadDecisions(ctx, cluster, replay.Of)
+		decisions, err := task.ReadDecisions(ctx, cluster, cmp.Or(replay.App, replay.Of))
 		if err != nil {
 			return err
 		}
@@ -309,7 +319,19 @@ func (in *instance) runAll(ctx context.Context, cluster client.Cluster) error {
 }
 
 // Run processes until ctx ends or everything bounded is done.
-func (in *instance) Run(ctx context.Context) error { return classifyEnd(in.run(ctx)) }
+func (in *instance) Run(ctx context.Context) error {
+	return classifyEnd(withWayBack(in.app, in.run(ctx)))
+}
+
+// forgetOlder removes the state files of earlier generations, which nobody reads any more.
+func (in *instance) forgetOlder() {
+	for g := range in.p.revision.Generation {
+		dir := filepath.Join(in.runner.stateDir(), deploy.AppOf(in.p.revision.Name, g))
+		if err := os.RemoveAll(dir); err != nil {
+			in.log.Warn("state of an earlier generation is not removed", "error", err)
+		}
+	}
+}
 
 // endOutputs tells the outputs where their topics end.
 func endOutputs(ctx context.Context, cluster client.Cluster, outputs []*output) error {

@@ -63,7 +63,7 @@ func (t *loop) open(ctx context.Context, s start) (err error) {
 		}
 		if c.Fingerprint != t.sub.Fingerprint {
 			return fmt.Errorf("task %s: the last commit in %s has topology fingerprint %q, this run"+
-				" has %q: %w; run the version that wrote it, or deploy under another name", t.name,
+				" has %q: %w; the version that wrote it can go on", t.name,
 				t.changelog, c.Fingerprint, t.sub.Fingerprint, state.ErrMismatch)
 		}
 		t.last = *c
@@ -308,14 +308,30 @@ func (t *loop) place(ctx context.Context, s start, known bool) error {
 	for _, in := range t.inputs {
 		r := ranges[in.tp]
 		in.end = r.End
-		if in.at < r.Start || in.at > r.End {
-			return fmt.Errorf("task %s: next record of %s is %d, but the log has [%d, %d): %w;"+
-				" retention removed records that were not read, or the log was cut: replay from"+
-				" an offset that is there", t.name, in.tp, in.at, r.Start, r.End, ErrPosition)
+		if err := t.fitInput(in, r); err != nil {
+			return err
 		}
 		in.until = t.bound(in, r)
 	}
 	return nil
+}
+
+// fitInput refuses a position outside of the log, unless what is missing is to be skipped.
+func (t *loop) fitInput(in *input, r client.Range) error {
+	switch {
+	case in.at >= r.Start && in.at <= r.End:
+		return nil
+	case in.at < r.Start && t.opts.SkipLost:
+		t.log.Warn("records that were deleted before they were read are skipped", "input", in.tp,
+			"from", in.at, "to", r.Start)
+		in.at = r.Start
+		return nil
+	case in.at < r.Start:
+		return fmt.Errorf("task %s: next record of %s is %d, but the log has [%d, %d): %w; records"+
+			" were deleted before they were read", t.name, in.tp, in.at, r.Start, r.End, ErrPosition)
+	}
+	return fmt.Errorf("task %s: next record of %s is %d, but the log has [%d, %d): %w; its end was"+
+		" lost", t.name, in.tp, in.at, r.Start, r.End, ErrPosition)
 }
 
 // sameTopics refuses input topics that were deleted and made again since they were first read: a
@@ -329,8 +345,7 @@ func (t *loop) sameTopics(s start) error {
 		id := s.topics[in.tp.Topic].ID
 		if was, ok := topics[in.tp.Topic]; ok && was != id {
 			return fmt.Errorf("task %s: topic %s was deleted and made again since it was read up to %s"+
-				" offset %d (id %s, now %s): %w; to read the new one from its beginning, with what was"+
-				" computed kept out of it, apply the pipeline under another name", t.name, in.tp.Topic,
+				" offset %d (id %s, now %s): %w", t.name, in.tp.Topic,
 				in.tp, in.at, was, id, ErrTopics)
 		}
 		topics[in.tp.Topic] = id
@@ -343,8 +358,8 @@ func (t *loop) sameTopics(s start) error {
 func (t *loop) firstPositions(s start, ranges map[client.TopicPartition]client.Range) error {
 	for _, in := range t.inputs {
 		if at := s.group[in.tp]; at > 0 && !in.repartition && in.tp.Partition == t.partition {
-			return fmt.Errorf("task %s: group %s has read %s up to %d, but %s holds no commit: %w;"+
-				" delete the group to process everything again", t.name, t.opts.Group, in.tp, at,
+			return fmt.Errorf("task %s: group %s has read %s up to %d, but %s holds no commit: %w",
+				t.name, t.opts.Group, in.tp, at,
 				t.changelog, ErrStateLost)
 		}
 		from, ok := t.opts.From[in.tp]

@@ -32,6 +32,8 @@ type Options struct {
 	From map[client.TopicPartition]int64
 	// Until bounds stream inputs: nothing at or after the offset is read.
 	Until map[client.TopicPartition]int64
+	// SkipLost goes on behind records that were deleted before they were read.
+	SkipLost bool
 	// Decisions about idle inputs that an earlier run over the same input made (ReadDecisions), to
 	// be made again.
 	Decisions []Decision

@@ -68,7 +68,7 @@ func (w *Worker) prepare(ctx context.Context) (*setup, error) {
 				ErrTopics))
 		case want[name] != 0 && info.Partitions != want[name]:
 			faults = append(faults, fmt.Errorf("topic %s has %d partitions, the pipeline was planned"+
-				" for %d: %w; keys would move between tasks: plan it anew under another name", name,
+				" for %d: %w; keys would move between tasks", name,
 				info.Partitions, want[name], ErrTopics))
 		}
 	}

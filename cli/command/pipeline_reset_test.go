@@ -1,0 +1,142 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/millstream-io/millstream/pipelines/deploy"
+	"github.com/millstream-io/millstream/pipelines/query"
+)
+
+// counts are the rows of counted's step, key to value.
+func (c cli) counts(name string) map[string]string {
+	c.t.Helper()
+	r := c.run("pipeline", "state", "get", name, "counts", "--fresh", "-o", "json")
+	if r.exit != 0 {
+		return nil
+	}
+	rows := map[string]string{}
+	for _, row := range decode[query.Answer](c.t, r.out).Rows {
+		var value bytes.Buffer
+		require.NoError(c.t, json.Compact(&value, row.Value))
+		rows[string(row.Key)] = value.String()
+	}
+	return rows
+}
+
+func (c cli) waitCounts(name string, want map[string]string) {
+	c.t.Helper()
+	eventually(c.t, func() bool { return fmt.Sprint(c.counts(name)) == fmt.Sprint(want) },
+		func() string { return fmt.Sprintf("%v, have %v", want, c.counts(name)) })
+}
+
+func appliedCounts(t *testing.T, c cli, name string) (file string) {
+	t.Helper()
+	file = writeFile(t, filepath.Join(t.TempDir(), "pipeline.yaml"), counted(name))
+	c.ok("topic", "create", name+"-in", name+"-out", "-p", "1")
+	c.feed("a=1\nb=1\na=1\n", "produce", name+"-in", "--key-separator", "=")
+	c.ok("pipeline", "apply", file)
+	c.waitCounts(name, map[string]string{`"a"`: `{"n":2}`, `"b"`: `{"n":1}`})
+	return file
+}
+
+// failure waits until a pipeline has failed and returns why.
+func (c cli) failure(name string) string {
+	c.t.Helper()
+	c.waitState(name, deploy.Failed)
+	return decode[pipelineStatus](c.t, c.ok("pipeline", "status", name, "-o", "json")).Error
+}
+
+// TestResetIsTheWayBack: a changelog that was deleted is an error that names the command which gets
+// the pipeline going again, and that does.
+func TestResetIsTheWayBack(t *testing.T) {
+	c := server(t)
+	appliedCounts(t, c, "back")
+	c.ok("pipeline", "stop", "back")
+	c.waitState("back", deploy.Stopped)
+	c.ok("topic", "delete", "back-in-changelog", "--yes")
+	c.ok("pipeline", "start", "back")
+	why := c.failure("back")
+	for _, part := range []string{"task back.in.0", "changelog topic id", "nothing was changed",
+		"millstream pipeline reset back --to start"} {
+		require.Contains(t, why, part)
+	}
+	r := c.run("pipeline", "reset", "back")
+	require.Equal(t, 2, r.exit)
+	require.Contains(t, r.err, "--to committed")
+	r = c.run("pipeline", "reset", "back", "--to", "start")
+	require.Equal(t, 2, r.exit)
+	require.Contains(t, r.err, "error[NOT_CONFIRMED]")
+
+	r = c.run("pipeline", "reset", "back", "--to", "start", "--yes")
+	require.Zero(t, r.exit, r.err)
+	require.Contains(t, r.err, "back-in-0 is read from 0")
+	require.Contains(t, r.err, "written again to out")
+	c.waitCounts("back", map[string]string{`"a"`: `{"n":2}`, `"b"`: `{"n":1}`})
+	require.Contains(t, c.ok("topic", "ls", "--internal"), "back.1-in-changelog")
+
+	// Again, where it stands: what comes is counted from nothing.
+	c.ok("pipeline", "reset", "back", "--to", "committed", "--yes")
+	c.feed("a=1\n", "produce", "back-in", "--key-separator", "=")
+	c.waitCounts("back", map[string]string{`"a"`: `{"n":1}`})
+	topics := c.ok("topic", "ls", "--internal")
+	require.Contains(t, topics, "back.2-in-changelog")
+	require.NotContains(t, topics, "back.1-in-changelog", "what is of no use any more goes")
+	c.ok("pipeline", "stop", "back")
+	c.waitState("back", deploy.Stopped)
+	c.ok("pipeline", "start", "back") // the generation stays
+	c.feed("a=1\n", "produce", "back-in", "--key-separator", "=")
+	c.waitCounts("back", map[string]string{`"a"`: `{"n":2}`})
+}
+
+// TestDropStateIsNamedWhereStateWouldBeLost: the command a refused change names does it.
+func TestDropStateIsNamedWhereStateWouldBeLost(t *testing.T) {
+	c := server(t)
+	file := appliedCounts(t, c, "drop")
+	writeFile(t, file, strings.Replace(counted("drop"), "fields: {n: count}",
+		"fields: {n: count, last: {last: offset}}", 1))
+	r := c.run("pipeline", "apply", file)
+	require.Equal(t, 5, r.exit)
+	require.Contains(t, r.err, "error[STATE_LOSS]")
+	require.Contains(t, r.err, "millstream pipeline apply "+file+" --drop-state --to start")
+	c.ok("pipeline", "apply", file, "--drop-state", "--to", "start", "--yes")
+	c.waitCounts("drop", map[string]string{`"a"`: `{"n":2,"last":2}`, `"b"`: `{"n":1,"last":1}`})
+	require.Equal(t, 2, decode[pipelineStatus](t,
+		c.ok("pipeline", "status", "drop", "-o", "json")).Revision)
+}
+
+// TestSkipLostGoesOnBehindWhatWasDeleted: records that retention took before they were read are an
+// error with their place; the command in it goes on with the state.
+func TestSkipLostGoesOnBehindWhatWasDeleted(t *testing.T) {
+	c := server(t)
+	appliedCounts(t, c, "skip")
+	c.ok("pipeline", "stop", "skip")
+	c.waitState("skip", deploy.Stopped)
+	c.feed("a=1\na=1\n", "produce", "skip-in", "--key-separator", "=")
+	c.deleteRecords("skip-in", 4)
+	c.ok("pipeline", "start", "skip")
+	why := c.failure("skip")
+	for _, part := range []string{"task skip.in.0", "next record of skip-in-0 is 3",
+		"the log has [4, 5)", "millstream pipeline start skip --skip-lost"} {
+		require.Contains(t, why, part)
+	}
+	c.ok("pipeline", "start", "skip", "--skip-lost")
+	c.waitCounts("skip", map[string]string{`"a"`: `{"n":3}`, `"b"`: `{"n":1}`})
+}
+
+// deleteRecords deletes what a topic of one partition has before an offset.
+func (c cli) deleteRecords(topic string, before int64) {
+	c.t.Helper()
+	offsets := kadm.Offsets{}
+	offsets.AddOffset(topic, 0, before, -1)
+	deleted, err := kadm.NewClient(c.kafka()).DeleteRecords(c.t.Context(), offsets)
+	require.NoError(c.t, err)
+	require.NoError(c.t, deleted.Error())
+}
