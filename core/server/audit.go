@@ -16,7 +16,7 @@ import (
 // The audit log are the lines with an attribute audit: access (what was denied), admin (what was
 // asked to be changed, by whom and with what outcome) and login. They have names of things and
 // never their values, which may be secrets. What anybody can cause is limited to some lines a
-// second; what needs access is not.
+// second, and so is what changed nothing; what did is not.
 
 // denied logs that a client may not do something.
 func (s *Server) denied(c *client, op metadata.ACLOperation, kind metadata.ACLResourceType,
@@ -34,6 +34,9 @@ func (s *Server) denied(c *client, op metadata.ACLOperation, kind metadata.ACLRe
 func (s *Server) audit(r *request, what string, err error, args ...any) {
 	args = append(args, "audit", "admin", "principal", r.client.Principal, "client", r.clientHost)
 	if err != nil {
+		if !s.refusedChanges.allow() {
+			return
+		}
 		s.log.Warn("refused: "+what, append(args, "error", err.Error())...)
 		return
 	}
@@ -51,14 +54,14 @@ func (s *Server) auditRequest(r *request, resp kmsg.Response) {
 		return
 	}
 	var codes []string
-	refused := true
+	refused, changed := true, false
 	for _, code := range distinctCodes(reflect.ValueOf(resp), nil) {
 		refused = refused && refusals[code] != ""
-		if code != 0 {
+		if changed = changed || code == 0; code != 0 {
 			codes = append(codes, strconv.Itoa(int(code)))
 		}
 	}
-	if refused {
+	if refused || !changed && !s.refusedChanges.allow() {
 		return
 	}
 	if len(names) > maxAudited {

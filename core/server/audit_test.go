@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -115,4 +116,29 @@ func TestKIP848_ExpressionsMatchVisibleTopics(t *testing.T) {
 		resp := beat()
 		return resp.ErrorCode == 0 && resp.Assignment != nil && len(resp.Assignment.Topics) == 1
 	}, matrixWait, matrixTick)
+}
+
+// S25: what is asked for and refused is told five times a second at most, each change that is made
+// every time.
+func TestS25_RefusedChangesDoNotFloodTheLog(t *testing.T) {
+	c := coretest.Start(t, coretest.Options{})
+	w := dial(t, c)
+	create := func(name string) int16 {
+		req := newTopicRequest(name, 1, 1)
+		req.SetVersion(5)
+		return ask[*kmsg.CreateTopicsResponse](w, req).Topics[0].ErrorCode
+	}
+	began := time.Now()
+	const n = 200
+	for i := range n {
+		require.Equal(t, int16(17), create("not a name")) // INVALID_TOPIC_EXCEPTION
+		if i%10 == 0 {
+			require.Zero(t, create(fmt.Sprint("good", i)))
+		}
+	}
+	seconds := int(time.Since(began)/time.Second) + 2
+	lines := strings.Join(auditLines(c, "admin"), "")
+	require.LessOrEqual(t, strings.Count(lines, "not a name"), 5*seconds)
+	require.Positive(t, strings.Count(lines, "not a name"))
+	require.Equal(t, n/10, strings.Count(lines, "good"))
 }

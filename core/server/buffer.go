@@ -13,16 +13,25 @@ import (
 const (
 	firstBufferBytes = 4 << 10  // reader of a connection that has not sent a valid request yet
 	readBufferBytes  = 64 << 10 // reader of a connection that has
-	claimBytes       = 4 << 20  // most that a length field alone can claim
 	largeBufferBytes = 16 << 20 // largest buffer that is kept
 )
 
 // bufferClasses are the sizes kept in pools, ascending.
 var bufferClasses = [...]int{
-	firstBufferBytes, readBufferBytes, 256 << 10, 1 << 20, claimBytes, 8 << 20, largeBufferBytes,
+	firstBufferBytes, readBufferBytes, 256 << 10, 1 << 20, 4 << 20, 8 << 20, largeBufferBytes,
 }
 
 var bufferPools [len(bufferClasses)]sync.Pool
+
+// bufferSize is how large the buffer is that takeBuffer returns.
+func bufferSize(n int) int {
+	for _, size := range bufferClasses {
+		if n <= size {
+			return size
+		}
+	}
+	return n
+}
 
 // takeBuffer returns a buffer of at least n bytes; its length is its capacity.
 func takeBuffer(n int) *[]byte {

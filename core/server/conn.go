@@ -81,7 +81,7 @@ func (s *Server) newConn(ctx context.Context, raw net.Conn, how *Listener) *conn
 	c.gate.muted = &s.muted
 	limits := &s.opts.Limits
 	c.in = frameReader{
-		conn: raw, readers: s.readers, memory: s.memory, limitOf: c.limitOf,
+		conn: raw, readers: s.readers, memory: s.memory, huge: s.huge, limitOf: c.limitOf,
 		idle: limits.IdleTimeout, step: limits.StepTimeout, stop: &c.draining, least: minFrameBytes,
 		gate: &c.gate,
 	}

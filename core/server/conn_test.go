@@ -59,6 +59,7 @@ func startLine(t testing.TB, limits Limits, rows ...handler) *lineServer {
 	s := &Server{
 		opts: Options{Limits: limits, Logger: logger}, log: logger,
 		readers: newBudget(limits.MemoryBytes), memory: newBudget(limits.MemoryBytes),
+		huge: newBudget(limits.MemoryBytes),
 		table: newHandlerTable(append(rows,
 			handler{key: protocol.KeyApiVersions, max: 4, handle: (*Server).apiVersions})),
 		answers: newAnswerMemory(limits.AnswerBytes),
@@ -483,7 +484,7 @@ func FuzzFrames(f *testing.F) {
 		limits := Limits{}
 		limits.withDefaults()
 		r := frameReader{conn: server, readers: newBudget(1 << 20), memory: newBudget(1 << 20),
-			limitOf: limits.frame, idle: time.Minute, step: time.Minute}
+			huge: newBudget(1 << 20), limitOf: limits.frame, idle: time.Minute, step: time.Minute}
 		defer r.close()
 		total := 0
 		for {

@@ -26,10 +26,11 @@ const minFrameBytes = 10
 // frames it holds no buffer. It belongs to the connection's reader goroutine.
 type frameReader struct {
 	conn net.Conn
-	// readers bounds the read buffers of all connections, memory their large frames. Whoever
-	// waits for memory may hold a part of readers, never the other way round, and whoever holds
-	// memory waits for nothing but its own bytes: so they cannot wait for each other.
-	readers, memory *budget
+	// readers bounds the read buffers of all connections, memory their large frames, huge what goes
+	// beyond largeBufferBytes of those. Whoever waits for one may hold a part of those before it,
+	// never of those behind it, or waits for nothing but its own bytes: so they cannot wait for each
+	// other.
+	readers, memory, huge *budget
 	// limitOf bounds a frame by its api key and says how much memory its bytes will cost.
 	limitOf func(key int16) (limit, cost int)
 	// idle bounds the wait for the first byte of a frame, step the wait for each further part.
@@ -48,8 +49,8 @@ type frameReader struct {
 	r, w  int
 	held  int64 // budget held for buf
 	large *[]byte
-	// largeHeld is the budget held for large.
-	largeHeld int64
+	// largeHeld and hugeHeld are what is held of memory and huge for large.
+	largeHeld, hugeHeld int64
 	// size is where the length field is read while no buffer is held; peeked bytes of it are there
 	// already.
 	size   [4]byte
@@ -211,9 +212,11 @@ func (f *frameReader) fill(n int) error {
 	return nil
 }
 
-// nextLarge reads a frame that does not fit in the buffer. Memory for it is claimed in steps, each
-// when the bytes of the one before have arrived, so that a length field alone costs little. The
-// buffer is taken for more than is claimed: the system gives memory only to pages that are used.
+// nextLarge reads a frame that does not fit in the buffer. Memory for it is claimed when the buffer
+// is full, so that a length field alone costs nothing, and for all that is then taken: what is kept
+// in a pool was used before, and has its pages. A very large frame claims the rest from another
+// budget when its first part has arrived, and holds that meanwhile: so nobody waits with memory
+// that is not counted, and those who wait for huge are waited for by nobody who has some of it.
 func (f *frameReader) nextLarge(ctx context.Context, size int) ([]byte, error) {
 	if err := f.fill(len(*f.buf)); err != nil {
 		return nil, err
@@ -223,35 +226,42 @@ func (f *frameReader) nextLarge(ctx context.Context, size int) ([]byte, error) {
 		return nil, fmt.Errorf("read frame of %d bytes, allowed for its api key are %d: %w",
 			size, limit, errFrameSize)
 	}
-	have := 0
-	for _, step := range [...]int{claimBytes, largeBufferBytes, size} {
-		if have == size {
-			break
+	first := min(size, largeBufferBytes)
+	if err := claim(ctx, f.memory, max(first*cost, bufferSize(first)), &f.largeHeld); err != nil {
+		return nil, err
+	}
+	f.large = takeBuffer(first)
+	have := copy(*f.large, (*f.buf)[f.r:f.w])
+	f.r, f.w = 0, 0
+	if err := f.fillLarge(have, first); err != nil {
+		return nil, err
+	}
+	if size > first {
+		if err := claim(ctx, f.huge, max(size, (size-first)*cost), &f.hugeHeld); err != nil {
+			return nil, err
 		}
-		claim := min(size, step)
+		grown := takeBuffer(size)
+		copy(*grown, (*f.large)[:first])
+		giveBuffer(f.large)
+		f.large = grown
 		f.memory.release(f.largeHeld)
-		var err error
-		if f.largeHeld, err = f.memory.acquire(ctx, claim*cost); err != nil {
-			f.largeHeld = 0
+		f.largeHeld = 0
+		if err := f.fillLarge(first, size); err != nil {
 			return nil, err
 		}
-		if have == 0 {
-			f.large = takeBuffer(min(size, largeBufferBytes))
-			have = copy(*f.large, (*f.buf)[f.r:f.w])
-			f.r, f.w = 0, 0
-		} else if claim > len(*f.large) {
-			grown := takeBuffer(size)
-			copy(*grown, (*f.large)[:have])
-			giveBuffer(f.large)
-			f.large = grown
-		}
-		if err := f.fillLarge(have, claim); err != nil {
-			return nil, err
-		}
-		have = claim
 	}
 	giveWay()
 	return (*f.large)[:size:size], nil
+}
+
+// claim takes n bytes of a budget and puts what it took into held.
+func claim(ctx context.Context, b *budget, n int, held *int64) error {
+	took, err := b.acquire(ctx, n)
+	if err != nil {
+		return err
+	}
+	*held = took
+	return nil
 }
 
 // fillLarge reads [have, end) of a large frame, a part at a time so that the deadline measures
@@ -276,7 +286,8 @@ func (f *frameReader) dropLarge() {
 	giveBuffer(f.large)
 	f.large = nil
 	f.memory.release(f.largeHeld)
-	f.largeHeld = 0
+	f.huge.release(f.hugeHeld)
+	f.largeHeld, f.hugeHeld = 0, 0
 }
 
 // close gives everything back.

@@ -5,9 +5,12 @@ import (
 	"context"
 	"encoding/binary"
 	"net"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -27,12 +30,14 @@ func pipeReader(t *testing.T, memory int64, write func(net.Conn)) *frameReader {
 	limits := Limits{}
 	limits.withDefaults()
 	r := &frameReader{conn: server, readers: newBudget(1 << 20), memory: newBudget(memory),
+		huge:    newBudget(memory),
 		limitOf: limits.frame, idle: time.Minute, step: time.Minute}
 	t.Cleanup(func() {
 		r.close()
 		_ = server.Close()
 		<-done
 		require.Equal(t, r.memory.total, heldNothing(r.memory))
+		require.Equal(t, r.huge.total, heldNothing(r.huge))
 		require.Equal(t, r.readers.total, heldNothing(r.readers))
 	})
 	return r
@@ -42,7 +47,7 @@ func pipeReader(t *testing.T, memory int64, write func(net.Conn)) *frameReader {
 // other. Produce is api key 0, so that the larger limit holds.
 func TestFramesOfAnySizeArriveWhole(t *testing.T) {
 	sizes := []int{
-		100, readBufferBytes, readBufferBytes + 1, claimBytes - 1, claimBytes, claimBytes + 1,
+		100, readBufferBytes, readBufferBytes + 1, 4<<20 - 1, 4 << 20, 4<<20 + 1,
 		largeBufferBytes, largeBufferBytes + 1, 20 << 20, 200,
 	}
 	pattern := func(size int) []byte {
@@ -79,7 +84,7 @@ func TestFrameLargerThanTheBudget(t *testing.T) {
 // TestLengthAloneClaimsLittle: a client that announces 100 MiB and sends nothing more holds its
 // read buffer, and after 64 KiB no more than the first step.
 func TestLengthAloneClaimsLittle(t *testing.T) {
-	for sent, most := range map[int]int64{10: 0, readBufferBytes: claimBytes} {
+	for sent, most := range map[int]int64{10: 0, readBufferBytes: largeBufferBytes} {
 		hold := make(chan struct{})
 		r := pipeReader(t, 256<<20, func(c net.Conn) {
 			_, _ = c.Write(binary.BigEndian.AppendUint32(nil, 100<<20))
@@ -97,6 +102,54 @@ func TestLengthAloneClaimsLittle(t *testing.T) {
 		require.Error(t, <-failed)
 		r.memory.sem.Release(rest)
 	}
+}
+
+// TestMemoryOfRequestsIsAllCounted: clients that each send the first 16 MiB of a frame of 40 and
+// stop there do not hold more than the budgets: those who wait for memory have none that is not
+// counted. Each goes on when the others are gone.
+func TestMemoryOfRequestsIsAllCounted(t *testing.T) {
+	const clients, frameBytes = 8, 40 << 20
+	memory, huge, readers := newBudget(32<<20), newBudget(64<<20), newBudget(1<<20)
+	limits := Limits{}
+	limits.withDefaults()
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC() // the pools are empty then
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	zeros := make([]byte, frameBytes)
+	before := heap()
+	goOn := make(chan struct{})
+	var done sync.WaitGroup
+	for range clients {
+		client, server := net.Pipe()
+		done.Go(func() {
+			_, _ = client.Write(binary.BigEndian.AppendUint32(nil, frameBytes))
+			_, _ = client.Write(zeros[:largeBufferBytes])
+			<-goOn
+			_, _ = client.Write(zeros[largeBufferBytes:])
+			_ = client.Close()
+		})
+		r := &frameReader{conn: server, readers: readers, memory: memory, huge: huge,
+			limitOf: limits.frame, idle: time.Minute, step: time.Minute}
+		done.Go(func() {
+			frame, err := r.next(context.Background(), 100<<20, readBufferBytes)
+			assert.NoError(t, err)
+			assert.Len(t, frame, frameBytes)
+			r.close()
+			_ = server.Close()
+		})
+	}
+	require.Eventually(t, func() bool { // one has all it needs, two wait with 16 MiB each
+		return memory.used.Load() == 32<<20 && huge.used.Load() == frameBytes
+	}, 20*time.Second, time.Millisecond)
+	require.Less(t, heap()-before, int64(frameBytes+2*largeBufferBytes+8<<20))
+	close(goOn)
+	done.Wait()
+	require.Equal(t, memory.total, heldNothing(memory))
+	require.Equal(t, huge.total, heldNothing(huge))
 }
 
 // TestHangUpEndsAWaitingRequest: a client that leaves while its request waits for others is

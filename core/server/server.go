@@ -25,9 +25,9 @@ type Limits struct {
 	// FirstRequestBytes bounds a connection's requests, but for Produce, until one was understood.
 	// Default 64 KiB.
 	FirstRequestBytes int
-	// MemoryBytes bounds the large requests in flight of all connections, and as much again their
-	// read buffers. Default 256 MiB, but at most a quarter of the process's memory limit
-	// (GOMEMLIMIT).
+	// MemoryBytes bounds the large requests in flight of all connections, half of it what is beyond
+	// 16 MiB of each, and as much again their read buffers. Default 256 MiB, but at most a quarter
+	// of the process's memory limit (GOMEMLIMIT).
 	MemoryBytes int64
 	// AnswerBytes bounds the large answers that are not written yet. Default as MemoryBytes.
 	AnswerBytes int64
@@ -95,7 +95,7 @@ type Server struct {
 	// table finds the handler of an api key.
 	table *handlerTable
 	// readers and memory bound what connections hold; see frameReader.
-	readers, memory *budget
+	readers, memory, huge *budget
 	// answers bounds what answers take.
 	answers answerMemory
 	count   *counts
@@ -112,6 +112,8 @@ type Server struct {
 	complaints limiter
 	// denials and logins limit the lines of the audit log that anybody can cause.
 	denials, logins limiter
+	// refusedChanges limits those about what changed nothing.
+	refusedChanges limiter
 	// failures are the logins that were refused of late.
 	failures loginFailures
 	// refusals limits log lines about records the broker could not take.
@@ -154,7 +156,8 @@ func New(opts Options) (*Server, error) {
 	}
 	s := &Server{
 		opts: opts, log: opts.Logger, nodeID: opts.NodeID,
-		readers: newBudget(opts.Limits.MemoryBytes), memory: newBudget(opts.Limits.MemoryBytes),
+		readers: newBudget(opts.Limits.MemoryBytes),
+		memory:  newBudget(opts.Limits.MemoryBytes / 2), huge: newBudget(opts.Limits.MemoryBytes / 2),
 		table: newHandlerTable(handlers), answers: newAnswerMemory(opts.Limits.AnswerBytes),
 	}
 	s.sessions = newFetchSessionCache(opts.Limits.FetchSessions, fetchSessionMemory)
