@@ -50,6 +50,9 @@ type Component struct {
 	Validate func(config []byte) []Diagnostic
 	// Deterministic says that the same input gives the same output, always.
 	Deterministic bool
+	// Timers and WallTimers say, of an operator, that it sets timers, and some of them of the
+	// machine's clock.
+	Timers, WallTimers bool
 	// Exact says, of a sink connector, that after a crash it writes exactly what is missing.
 	Exact bool
 	// Output is the type of an operator's output value; nil is not known.

@@ -20,6 +20,8 @@ const (
 	CodeClock lang.Code = "E209"
 	// CodeProcessingTime: processing_time() was called; a replay gives another result.
 	CodeProcessingTime lang.Code = "W211"
+	// CodeWallTimers: a plugin's operator has timers of the machine's clock; a replay may differ.
+	CodeWallTimers lang.Code = "W215"
 	// CodeNullable: a value that may be null is used where null is an error.
 	CodeNullable lang.Code = "W212"
 	// CodeUntyped: the values of a source have no schema, so fields are not checked.

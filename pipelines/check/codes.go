@@ -39,6 +39,8 @@ var codes = []CodeDoc{
 	{lang.Code("W212"), "a value that may be null is used where null is an error."},
 	{lang.Code("E213"), "a {{ … }} template is not closed or has an empty expression."},
 	{lang.Code("I214"), "the values of a source have no schema, so fields are not checked."},
+	{lang.Code("W215"), "a plugin's operator has timers of the machine's clock; a replay may " +
+		"differ."},
 	{lang.Code("E301"), "from: names no source, step or branch."},
 	{lang.Code("E302"), "steps read each other in a circle."},
 	{lang.Code("E303"), "two things of the pipeline have the same id."},

@@ -377,6 +377,11 @@ func (c *checker) plugin(s *Step) {
 	s.Plugin.Component = c.operator(s.Plugin, use)
 	if s.Plugin.Component != nil {
 		s.Out.Scope.Value.Type = s.Plugin.Component.Output
+		if s.Plugin.Component.WallTimers {
+			c.report(use.Use.Pos, len(use.Use.Value), CodeWallTimers,
+				"the operator has timers of the machine's clock: a replay may give other records",
+				"timers of event time fire at the same place in every run")
+		}
 	}
 }
 

@@ -215,6 +215,9 @@ func (b *builder) plugin(n *Node, s *check.Step) {
 	// A plugin that cannot be asked is taken at the word every operator gives: the same batch
 	// gives the same result.
 	n.Deterministic = u.Component == nil || u.Component.Deterministic
+	if u.Component != nil {
+		n.Plugin.Timers, n.Plugin.WallTimers = u.Component.Timers, u.Component.WallTimers
+	}
 	if !slices.ContainsFunc(b.plan.Plugins, func(p *Plugin) bool { return p.Alias == u.Alias }) {
 		b.plan.Plugins = append(b.plan.Plugins,
 			&Plugin{Alias: u.Alias, Source: u.Source, Memory: u.Memory})

@@ -146,6 +146,9 @@ func (b *builder) state(n *Node) string {
 	if n.Join != nil {
 		return b.joinState(n)
 	}
+	if u := n.Plugin; u != nil && u.Timers {
+		return digest("timers", b.keyText(n.From), docText(n.Key), u.Alias, u.Operator)
+	}
 	if g := n.Gate; g != nil {
 		return digest(n.Kind, b.keyText(n.From), g.Within, g.Keyed)
 	}

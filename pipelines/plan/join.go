@@ -135,6 +135,9 @@ func (n *Node) stores() []string {
 		return []string{n.Aggregate.Store}
 	case n.Gate != nil:
 		return []string{n.Gate.Store}
+	case n.Plugin != nil && n.Plugin.Timers:
+		id := n.StreamID()
+		return []string{id + "-timers", id + "-due", id + "-due-wall"}
 	case n.Table != nil:
 		return []string{n.Table.Store}
 	case n.Foreign != nil:

@@ -250,6 +250,9 @@ type PluginStep struct {
 	Alias, Source, Operator string
 	Config                  *lang.Tree
 	Memory                  int64 // bytes, 0 is no limit
+	// Timers: the operator sets timers, which are state of the step; WallTimers: some of them of the
+	// machine's clock.
+	Timers, WallTimers bool
 }
 
 // Plugin is one plugin process of the pipeline.

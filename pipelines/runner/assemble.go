@@ -181,7 +181,12 @@ func (a *assembly) node(n *plan.Node) error {
 	case plan.KindDedupe, plan.KindThrottle:
 		a.gate(n, id, from, &policy)
 	case plan.KindPlugin:
-		add(a.plugins.factory(n))
+		opts := topology.ProcessOptions{Kind: string(n.Kind), New: a.plugins.factory(n),
+			OnError: &policy, WallClock: n.Plugin.WallTimers}
+		if n.Plugin.Timers {
+			opts.Stores = operator.TimerStores(id)
+		}
+		a.b.Process(id, []string{from}, opts)
 	default:
 		return fmt.Errorf("the operator %q is not supported yet", n.Kind)
 	}

@@ -153,6 +153,7 @@ func (c *Catalog) Operator(ref check.PluginRef, operator string) (*check.Compone
 	}
 	return &check.Component{
 		ConfigSchema: part.ConfigSchema, Deterministic: part.Deterministic,
+		Timers: part.Timers, WallTimers: part.WallTimers,
 		Validate: func(config []byte) []check.Diagnostic {
 			found, err := plugin.Validate(context.Background(), part.Name, config)
 			if err != nil {

@@ -27,7 +27,13 @@ var _ pluginSteps = (*pluginOperators)(nil)
 
 // factory makes one operator stream per task.
 func (p *pluginOperators) factory(n *plan.Node) operator.Factory {
-	return func() operator.Operator { return &pluginStep{owner: p, node: n} }
+	return func() operator.Operator {
+		step := pluginStep{owner: p, node: n}
+		if n.Plugin.Timers {
+			return &timedPluginStep{pluginStep: step, store: n.StreamID()}
+		}
+		return &step
+	}
 }
 
 func (p *pluginOperators) open(n *plan.Node) (*host.Operator, error) {

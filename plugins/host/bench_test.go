@@ -3,7 +3,9 @@ package host_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,7 +17,7 @@ import (
 func BenchmarkEcho(b *testing.B) {
 	bin := buildPlugin(b, "echo")
 	for _, mode := range []string{"process", "local"} {
-		for _, size := range []int{1, 100, 1000} {
+		for _, size := range []int{1, 100, 256, 1000} {
 			for _, window := range []int{1, 8} {
 				b.Run(fmt.Sprintf("%s/batch=%d/window=%d", mode, size, window), func(b *testing.B) {
 					o := host.Options{Name: "echo", Command: host.Command{Path: bin}}
@@ -61,4 +63,41 @@ func benchmarkOperator(b *testing.B, o host.Options, size, window int) {
 		wait()
 	}
 	b.ReportMetric(float64(b.N)*float64(size)/b.Elapsed().Seconds(), "rec/s")
+}
+
+// BenchmarkLatency sends 10,000 records a second through a plugin, in batches of what has come
+// while the batch before was away, and reports how long after its arrival a record is back.
+func BenchmarkLatency(b *testing.B) {
+	bin := buildPlugin(b, "echo")
+	p, err := host.Start(b.Context(), host.Options{Name: "echo", Command: host.Command{Path: bin}})
+	require.NoError(b, err)
+	defer p.Close()
+	op, err := p.Operator(b.Context(), host.OperatorOptions{})
+	require.NoError(b, err)
+	const gap = time.Second / 10_000
+	record := host.Record{Topic: "in"}
+	record.Key, record.Value = bytes.Repeat([]byte("k"), 16), bytes.Repeat([]byte("v"), 200)
+	var took []time.Duration
+	var batch []host.Record
+	next := time.Now()
+	for b.Loop() {
+		<-time.After(time.Until(next))
+		batch = batch[:0]
+		first := next
+		for now := time.Now(); !next.After(now); next = next.Add(gap) {
+			batch = append(batch, record)
+		}
+		r, err := op.Process(b.Context(), batch)
+		require.NoError(b, err)
+		r.Release()
+		back := time.Now()
+		for i := range batch {
+			took = append(took, back.Sub(first.Add(time.Duration(i)*gap)))
+		}
+	}
+	slices.Sort(took)
+	for _, q := range []int{50, 99} {
+		b.ReportMetric(float64(took[len(took)*q/100].Microseconds()), fmt.Sprintf("p%d-us", q))
+	}
+	b.ReportMetric(float64(len(took))/b.Elapsed().Seconds(), "records/s")
 }

@@ -261,6 +261,8 @@ type Part struct {
 	PreservesKey  bool                   `protobuf:"varint,5,opt,name=preserves_key,json=preservesKey,proto3" json:"preserves_key,omitempty"` // operator: output keys equal input keys
 	Deterministic bool                   `protobuf:"varint,6,opt,name=deterministic,proto3" json:"deterministic,omitempty"`                   // same input (or position) gives the same records in the same order
 	Exact         bool                   `protobuf:"varint,7,opt,name=exact,proto3" json:"exact,omitempty"`                                   // sink: writes each record once, also when it is killed at any moment
+	Timers        bool                   `protobuf:"varint,8,opt,name=timers,proto3" json:"timers,omitempty"`                                 // operator: sets timers, see timers.go of package pluginpb
+	WallTimers    bool                   `protobuf:"varint,9,opt,name=wall_timers,json=wallTimers,proto3" json:"wall_timers,omitempty"`       // operator: some of them of the machine's clock
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -340,6 +342,20 @@ func (x *Part) GetDeterministic() bool {
 func (x *Part) GetExact() bool {
 	if x != nil {
 		return x.Exact
+	}
+	return false
+}
+
+func (x *Part) GetTimers() bool {
+	if x != nil {
+		return x.Timers
+	}
+	return false
+}
+
+func (x *Part) GetWallTimers() bool {
+	if x != nil {
+		return x.WallTimers
 	}
 	return false
 }
@@ -1768,7 +1784,7 @@ const file_plugin_proto_rawDesc = "" +
 	"\x03sdk\x18\x04 \x01(\tR\x03sdk\x12!\n" +
 	"\fprotocol_min\x18\x05 \x01(\rR\vprotocolMin\x12!\n" +
 	"\fprotocol_max\x18\x06 \x01(\rR\vprotocolMax\x120\n" +
-	"\x05parts\x18\a \x03(\v2\x1a.millstream.plugin.v1.PartR\x05parts\"\xe2\x01\n" +
+	"\x05parts\x18\a \x03(\v2\x1a.millstream.plugin.v1.PartR\x05parts\"\x9b\x02\n" +
 	"\x04Part\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1a.millstream.plugin.v1.KindR\x04kind\x12\x10\n" +
@@ -1776,7 +1792,10 @@ const file_plugin_proto_rawDesc = "" +
 	"\rconfig_schema\x18\x04 \x01(\fR\fconfigSchema\x12#\n" +
 	"\rpreserves_key\x18\x05 \x01(\bR\fpreservesKey\x12$\n" +
 	"\rdeterministic\x18\x06 \x01(\bR\rdeterministic\x12\x14\n" +
-	"\x05exact\x18\a \x01(\bR\x05exact\"=\n" +
+	"\x05exact\x18\a \x01(\bR\x05exact\x12\x16\n" +
+	"\x06timers\x18\b \x01(\bR\x06timers\x12\x1f\n" +
+	"\vwall_timers\x18\t \x01(\bR\n" +
+	"wallTimers\"=\n" +
 	"\x0fValidateRequest\x12\x12\n" +
 	"\x04part\x18\x01 \x01(\tR\x04part\x12\x16\n" +
 	"\x06config\x18\x02 \x01(\fR\x06config\"\x90\x01\n" +

@@ -58,5 +58,6 @@
 // # Files
 //
 // plugin.go, ctx.go, record.go, record_json.go, json_scan.go, config.go, config_schema.go,
-// config_check.go, server.go, session.go, operator.go, source.go, sink.go, serve.go, process_*.go.
+// config_check.go, server.go, session.go, operator.go, timed.go, source.go, sink.go, serve.go,
+// process_*.go.
 package sdk

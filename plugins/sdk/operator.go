@@ -92,7 +92,7 @@ func (o *results) reset() {
 func (o *results) end(m pluginpb.Mark, before int, err error) error {
 	if err == nil && o.enc.Len() > pluginpb.MaxFrameBytes {
 		o.enc.Rollback(m)
-		o.add(0, &pluginpb.RecordError{
+		o.add(o.enc.Count()-before, &pluginpb.RecordError{
 			Class: pluginpb.ClassTooLarge, Retryable: before > 0, // it may fit in a frame of its own
 			Message: fmt.Sprintf("output does not fit in a frame of %d bytes", pluginpb.MaxFrameBytes),
 		})
@@ -105,13 +105,14 @@ func (o *results) end(m pluginpb.Mark, before int, err error) error {
 	if o.enc.Count() > before {
 		o.enc.Rollback(m)
 	}
+	kept := o.enc.Count() - before // of timers that fired before the record
 	switch {
 	case isFatal(err):
 		return err
 	case errors.Is(err, ErrDrop):
-		o.add(0, nil)
+		o.add(kept, nil)
 	default:
-		o.add(0, recordError(err))
+		o.add(kept, recordError(err))
 	}
 	return nil
 }

@@ -28,6 +28,8 @@ type Part struct {
 	preservesKey  bool
 	deterministic bool
 	exact         bool
+	timers        bool
+	wallTimers    *bool // of an operator with timers: some are of the machine's clock
 	shape         *shape
 	err           error // a mistake in the configuration type
 	validate      func(config []byte) []*pluginpb.Diagnostic

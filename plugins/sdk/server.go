@@ -31,7 +31,7 @@ func (s *server) Spec(context.Context, *pluginpb.SpecRequest) (*pluginpb.SpecRes
 		r.Parts = append(r.Parts, &pluginpb.Part{
 			Name: p.name, Kind: p.kind, Doc: p.doc, ConfigSchema: jsonSchema(p.shape),
 			PreservesKey: p.preservesKey, Deterministic: p.deterministic,
-			Exact: p.exact,
+			Exact: p.exact, Timers: p.timers, WallTimers: p.wallTimers != nil && *p.wallTimers,
 		})
 	}
 	return r, nil

@@ -131,6 +131,8 @@ type Batch struct {
 	// Steps are the moves of stream time in this run, rising in both fields. The last one has
 	// the time of the batch, unless time did not move.
 	Steps []TimeStep
+	// Wall is the machine's time in ms, for steps that ask for it; 0 where it is not known.
+	Wall int64
 }
 
 // TimeStep says that stream time went up to Time; what became due by that has the stamp Order.

@@ -111,6 +111,8 @@ type Core struct {
 	events int64
 	// runs counts Runs that did something: one in busySample is measured.
 	runs uint64
+	// wall is the machine's time as it was told, wallDone the last that steps have seen.
+	wall, wallDone int64
 	// steps are the moves of S in the current run.
 	steps []operator.TimeStep
 
@@ -184,15 +186,29 @@ func (c *Core) Run(limit int) (n int, err error) {
 	}
 	before := c.StreamTime()
 	c.advance(c.bound())
-	if n == 0 && c.StreamTime() == before {
+	if n == 0 && c.StreamTime() == before && c.wall == c.wallDone {
 		return 0, nil
 	}
+	c.wallDone = c.wall
 	if err := c.runSteps(); err != nil {
 		return n, err
 	}
 	c.out.flush()
 	return n, nil
 }
+
+// WantsWall tells that a step asks for the machine's clock.
+func (c *Core) WantsWall() bool {
+	for i := range c.opts.Sub.Nodes {
+		if c.opts.Sub.Nodes[i].WallClock {
+			return true
+		}
+	}
+	return false
+}
+
+// SetWall tells the machine's time, in ms, to the steps that ask for it. It never goes back.
+func (c *Core) SetWall(ms int64) { c.wall = max(c.wall, ms) }
 
 // advance sets S, which never goes back.
 func (c *Core) advance(s int64) {

@@ -201,7 +201,7 @@ const busySample = 64
 // runNode runs one step or sink; s is the time of the task.
 func (c *Core) runNode(n *nodeState, s int64) error {
 	in, own := n.input()
-	in.StreamTime, in.Steps = s, c.steps
+	in.StreamTime, in.Steps, in.Wall = s, c.steps, c.wall
 	stats := n.ctx.Stats()
 	stats.In.Add(int64(len(in.Records)))
 	n.tapIn.offer(c.name, in.Records)

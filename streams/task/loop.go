@@ -71,7 +71,9 @@ type loop struct {
 	// decided: the last commit lets the core go on without idle inputs.
 	decided bool
 	// broken: the core failed half way, so nothing since the last commit may be committed.
-	broken     bool
+	broken bool
+	// wall is the core where its steps ask for the machine's clock.
+	wall       waller
 	lastCommit time.Time
 	outputs    []Output
 	pausedBuf  []Input
@@ -152,6 +154,9 @@ func (t *loop) run(ctx context.Context) error {
 		if t.waits {
 			next = min(next, t.opts.CommitInterval)
 		}
+		if t.wall != nil {
+			next = min(next, wallTick)
+		}
 		if !t.dirty {
 			due = next // nothing to commit: only the inbox and idle inputs can change that
 		}
@@ -187,9 +192,12 @@ func (t *loop) turn(ctx context.Context) (busy bool, err error) {
 	}
 	n := 0
 	if t.waits = t.keepPace(); !t.waits {
+		if t.wall != nil {
+			t.wall.SetWall(time.Now().UnixMilli())
+		}
 		n, err = t.core.Run(t.opts.batch)
 	}
-	if n > 0 {
+	if n > 0 || t.wall != nil && t.db.PendingBytes() > 0 {
 		t.dirty = true
 		t.status.processed.Add(int64(n))
 	}

@@ -242,6 +242,9 @@ func (t *loop) openCore(s start) error {
 		return fmt.Errorf("task %s: %w", t.name, err)
 	}
 	t.core = core
+	if w, ok := core.(waller); ok && w.WantsWall() {
+		t.wall = w
+	}
 	t.status.opened(core.Stats)
 	for _, in := range core.Inputs() {
 		tp := client.TopicPartition{Topic: in.Topic, Partition: in.Partition}

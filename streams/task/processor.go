@@ -1,6 +1,8 @@
 package task
 
 import (
+	"time"
+
 	"github.com/millstream-io/millstream/core/record"
 )
 
@@ -27,6 +29,17 @@ type decider interface {
 	Undecided() bool
 	Decide() []Decision
 }
+
+// waller is a processor whose steps may ask for the machine's clock.
+type waller interface {
+	WantsWall() bool
+	SetWall(ms int64)
+}
+
+var _ waller = (*Core)(nil)
+
+// wallTick is how often steps that ask for the clock are called.
+const wallTick = 50 * time.Millisecond
 
 var _ decider = (*Core)(nil)
 

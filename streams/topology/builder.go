@@ -163,6 +163,8 @@ type ProcessOptions struct {
 	Late operator.LatePolicy
 	// Tables are the ids of tables the step looks up.
 	Tables []string
+	// WallClock: the step is called when the machine's clock moves (Batch.Wall).
+	WallClock bool
 }
 
 // Process adds a step. Several from are merged in processing order.
@@ -178,7 +180,7 @@ func (b *Builder) Process(id string, from []string, o ProcessOptions) {
 	}
 	b.add(&draft{id: id, kind: o.Kind, from: from, tables: o.Tables, onError: o.OnError,
 		node: &Node{ID: id, Kind: o.Kind, New: o.New, Outputs: o.Outputs, Stores: o.Stores,
-			Late: o.Late}})
+			Late: o.Late, WallClock: o.WallClock}})
 }
 
 // Filter keeps the records for which keep returns true.

@@ -84,6 +84,8 @@ type Node struct {
 	OnError operator.ErrorPolicy
 	Late    operator.LatePolicy
 	Sink    *Sink
+	// WallClock: the step is called when the machine's clock moves, and is not deterministic.
+	WallClock bool
 }
 
 // Sink is a topic a node writes to.
