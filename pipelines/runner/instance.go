@@ -137,8 +137,8 @@ func (in *instance) assemble(
 	if err != nil {
 		return err
 	}
-	a := &assembly{app: in.app, tasks: in.p.revision.App(), plan: in.p.plan, plugins: ops, log: in.log, shadow: shadow,
-		now:        in.runner.opts.Now,
+	a := &assembly{app: in.app, tasks: in.p.revision.App(), plan: in.p.plan, plugins: ops,
+		log: in.log, shadow: shadow, now: in.runner.opts.Now,
 		partitions: func(topic string) int32 { return made.partitions[topic] }}
 	topology, err := a.build()
 	if err != nil {

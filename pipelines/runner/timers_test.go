@@ -39,8 +39,8 @@ func (r *rig) at(key, value string, ms int64) {
 
 // TestPluginTimersFireOnceWhateverDies: a timer of event time is 10 ms behind the last record of
 // its key; it survives a stop of the pipeline, and the death of its plugin in the batch that sets
-// it fires it once. By hand: a is quiet from 5 to 15, seen at 100; b from 100 to 110, seen at 200; c
-// from 200 on, of which nobody knows yet.
+// it fires it once. By hand: a is quiet from 5 to 15, seen at 100; b from 100 to 110, seen at 200;
+// c from 200 on, of which nobody knows yet.
 func TestPluginTimersFireOnceWhateverDies(t *testing.T) {
 	r := newRig(t)
 	r.topic("in", 1)

@@ -17,7 +17,8 @@ import (
 type noConfig struct{}
 
 // alarm sets a timer 10 ms behind each record, moves it with the next one of its key, and tells
-// when it fires. "now" sets one that is due at once, "drop" deletes it, "bad" fails after it set one.
+// when it fires. "now" sets one that is due at once, "drop" deletes it, "bad" fails after it set
+// one.
 func alarm() sdk.Part {
 	return sdk.NewTimed("alarm", sdk.Timed[noConfig]{
 		Each: func(t sdk.TimerCtx, _ noConfig, r *sdk.Record, emit sdk.Emit) error {
