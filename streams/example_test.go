@@ -143,7 +143,7 @@ func ExampleRun() {
 	app := streams.New(streams.Options{App: "wordcount"})
 	app.Stream("words", "words", streams.SourceOptions{}).
 		KeyBy("by-word", func(rec *streams.Record) ([]byte, error) { return rec.Value, nil }).
-		Aggregate("counts", streams.Count("n")).
+		Aggregate("counts", time.Hour, streams.Count("n")).
 		To("out", "counts")
 	err = streams.Run(ctx, app, streams.RunOptions{Cluster: cluster, Bounded: true})
 	if err != nil {

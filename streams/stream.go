@@ -94,10 +94,10 @@ func (s *Stream) JoinWith(id string, t *Table, o join.Options) *Stream {
 	return s.next(id)
 }
 
-// Aggregate computes fields per key over all records, with a result for every record. Results are
-// JSON objects of the fields.
-func (s *Stream) Aggregate(id string, fields ...Field) *Stream {
-	return s.AggregateWith(id, aggregate.Options{Fields: fields})
+// Aggregate computes fields per key over all records, with a result for every record. A key that
+// had no record for ttl of event time is forgotten. Results are JSON objects of the fields.
+func (s *Stream) Aggregate(id string, ttl time.Duration, fields ...Field) *Stream {
+	return s.AggregateWith(id, aggregate.Options{Fields: fields, Forget: ttl})
 }
 
 // AggregateWith is Aggregate with all options.

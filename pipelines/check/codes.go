@@ -26,6 +26,8 @@ var codes = []CodeDoc{
 	{lang.Code("E111"), "keys that exclude each other are both there, or none of a choice is."},
 	{lang.Code("E112"), "the language version is missing or not one this program reads."},
 	{lang.Code("E113"), "a schema's field type is not one of the known types."},
+	{lang.Code("E114"), "use: and the template it names do not fit together."},
+	{lang.Code("W115"), "no step uses a template."},
 	{lang.Code("E201"), "an expression is written as a folded block (>), which loses positions."},
 	{lang.Code("E202"), "${…} inside an expression; use vars.name there."},
 	{lang.Code("E203"), "the schema has no such field."},

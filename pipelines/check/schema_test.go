@@ -48,7 +48,7 @@ func TestLanguageSchemaRefuses(t *testing.T) {
 		"version: 1\npipeline: p\nresources: {commit_interval: 3 s}\n":      "f:3:30",
 		"version: 1\npipeline: p\nsources: {a: {topic: t, value: jsn}}\n":   "f:3:32",
 		"version: 1\npipeline: p\nsteps: [{filter: a, merge: {}}]\n":        "f:3:28",
-		"version: 1\npipeline: p\nsteps: [{filter: a, use: {}}]\n":          "f:3:21",
+		"version: 1\npipeline: p\nsteps: [{filter: a, use: {}}]\n":          "f:3:26",
 		"pipeline: p\nto: x\n":                                              "f:1:1",
 	} {
 		tree, _ := lang.ReadTree("f", []byte(text))

@@ -48,6 +48,19 @@ func (t *Template) Each(fn func(*Program)) {
 	}
 }
 
+// Source is the template as a file has it.
+func (t *Template) Source() string {
+	var b strings.Builder
+	for _, p := range t.parts {
+		if p.program == nil {
+			b.WriteString(p.text)
+		} else {
+			fmt.Fprintf(&b, "{{ %s }}", strings.TrimSpace(p.program.Source()))
+		}
+	}
+	return b.String()
+}
+
 // Signature is a text that is equal for templates that do the same.
 func (t *Template) Signature() string {
 	var b strings.Builder

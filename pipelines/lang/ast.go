@@ -9,7 +9,7 @@ type Pipeline struct {
 	Vars      Map[Tree]            `yaml:"vars"`
 	Plugins   Map[PluginDecl]      `yaml:"plugins"`
 	Schemas   Map[Schema]          `yaml:"schemas"`
-	Templates Tree                 `yaml:"templates"`
+	Templates Map[StepTemplate]    `yaml:"templates"`
 	Sources   Map[Source]          `yaml:"sources"`
 	Tables    Map[Table]           `yaml:"tables"`
 	Guarantee Text                 `yaml:"guarantee" enum:"exactly_once,at_least_once"`

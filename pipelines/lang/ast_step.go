@@ -28,7 +28,7 @@ type Step struct {
 	Plugin    *PluginUse      `yaml:"plugin"`
 	Log       Template        `yaml:"log"`
 	Throttle  *Throttle       `yaml:"throttle"`
-	Use       Tree            `yaml:"use"`
+	Use       Text            `yaml:"use"`
 	With      Tree            `yaml:"with"`
 
 	OnError     *OnError `yaml:"on_error"`
@@ -47,9 +47,6 @@ func (*Step) object() (string, string) { return "step", "one operator" }
 var operators = []string{"filter", "map", "set", "unset", "flat_map", "key_by", "branch", "join",
 	"aggregate", "reduce", "dedupe", "throttle", "plugin", "log", "route", "merge", "use"}
 
-// laterOperators are those of them that are only recognised.
-var laterOperators = []string{"use"}
-
 func (s *Step) verify(d *decoder, n *node) {
 	var have []pair
 	for _, p := range n.pairs {
@@ -63,11 +60,9 @@ func (s *Step) verify(d *decoder, n *node) {
 			return // the key that is wrong is reported, and is the operator that was meant
 		}
 		d.report(n.pos, 1, CodeOperators, "the step has no operator",
-			"add one of "+strings.Join(operators[:16], ", "))
+			"add one of "+strings.Join(operators, ", "))
 	case 1:
-		if !slices.Contains(laterOperators, have[0].key.value) {
-			s.Operator, s.OperatorPos = have[0].key.value, have[0].key.pos
-		}
+		s.Operator, s.OperatorPos = have[0].key.value, have[0].key.pos
 	default:
 		first, second := have[0].key.value, have[1].key.value
 		d.reportAt(have[1].key, CodeOperators,
@@ -77,6 +72,10 @@ func (s *Step) verify(d *decoder, n *node) {
 	if from := n.get("from"); from != nil && n.has("merge") {
 		d.reportAt(from, CodeExclusive, "merge: names what the step reads, as from: does",
 			"remove one of them")
+	}
+	if with := n.get("with"); with != nil && !n.has("use") {
+		d.reportAt(with, CodeExclusive, "with: gives a template its parameters, there is none",
+			"add  use: template")
 	}
 	for i := range s.Set.Entries {
 		e := &s.Set.Entries[i]

@@ -51,6 +51,10 @@ const (
 	CodeVersion Code = "E112"
 	// CodeBadType: a schema's field type is not one of the known types.
 	CodeBadType Code = "E113"
+	// CodeUse: use: and the template it names do not fit together.
+	CodeUse Code = "E114"
+	// CodeUnusedTemplate: no step uses a template.
+	CodeUnusedTemplate Code = "W115"
 )
 
 // What the grammar has, but this version cannot do.

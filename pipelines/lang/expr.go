@@ -40,6 +40,16 @@ func (e *Expr) decode(d *decoder, n *node, f *field) {
 			"use | instead, it keeps lines and positions")
 		return
 	}
+	if n.params != nil && paramPattern.MatchString(n.value) {
+		text, why := n.inExpression()
+		if why != "" {
+			d.reportAt(n, CodeReference, why, "declare it under params: of the template")
+			return
+		}
+		made := *n
+		made.value = text
+		n = &made
+	}
 	if i := strings.Index(n.value, "${"); i >= 0 {
 		probe := Expr{Text: n.value, Pos: n.pos, src: n.src, node: n}
 		at := probe.At(utf8.RuneCountInString(n.value[:i]))

@@ -14,7 +14,7 @@ var keyTexts = map[string]keyText{
 	"Pipeline.vars":      {doc: "constants; --var name=value overrides one"},
 	"Pipeline.plugins":   {doc: "operator plugins by alias"},
 	"Pipeline.schemas":   {doc: "types of values, for checking"},
-	"Pipeline.templates": {later: "write the steps out"},
+	"Pipeline.templates": {doc: "steps with parameters, for  use:"},
 	"Pipeline.sources":   {doc: "where records come from, by id"},
 	"Pipeline.tables":    {doc: "latest value per key, for joins, by id"},
 	"Pipeline.steps":     {doc: "what happens to the records, in order"},
@@ -70,8 +70,8 @@ var keyTexts = map[string]keyText{
 	"Table.value":       {doc: "format of the rows"},
 	"Table.retention":   {later: "rows are kept until their key is deleted"},
 	"Table.lookup_only": {doc: "true: rows count as they arrive, no join may be as_of: event_time"},
-	"Table.global": {doc: "true: every task keeps all rows, so that joins by any expression need not " +
-		"move records"},
+	"Table.global": {doc: "true: every task keeps all rows, so that joins by any expression need " +
+		"not move records"},
 	"Table.history": {doc: "how long rows that were replaced are kept, for joins as of event " +
 		"time"},
 	"Table.out_of_order": {doc: "what a row does that is older than the one it would replace: " +
@@ -121,10 +121,17 @@ var keyTexts = map[string]keyText{
 	"Step.plugin":      {doc: "an operator written in Go"},
 	"Step.log":         {doc: "a line in the log for each record"},
 	"Step.throttle":    {doc: "at most so many records per span of event time"},
-	"Step.use":         {later: "write the template's steps out"},
-	"Step.with":        {later: "write the template's steps out"},
+	"Step.use":         {doc: "a template, whose steps stand here"},
+	"Step.with":        {doc: "the parameters of the template"},
 	"Step.on_error":    {doc: "what happens to a record that fails here"},
 	"Step.parallelism": {later: "a worker runs one task per partition"},
+
+	"StepTemplate.params": {doc: "parameters by name"},
+	"StepTemplate.steps":  {doc: "the steps; ${param:name} stands for a parameter"},
+
+	"Param.type":    {doc: "what an argument must be; expr and path may stand in expressions"},
+	"Param.default": {doc: "the argument where a use gives none"},
+	"Param.doc":     {doc: "what the parameter is for"},
 
 	"Arm.when": {doc: "a condition"},
 	"Arm.else": {doc: "true: the records for which no condition held"},

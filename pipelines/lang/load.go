@@ -48,6 +48,7 @@ func Load(name string, text []byte, opts Options) (*Pipeline, []Finding) {
 		owners:   keyOwners(reflect.TypeFor[Pipeline]()),
 	}
 	d.variables(root)
+	d.expandUses(root)
 	if root.kind == kindMapping && (root.get("from") != nil || root.get("to") != nil) &&
 		root.get("steps") == nil && root.get("sources") == nil {
 		var short shorthand

@@ -60,6 +60,8 @@ type node struct {
 	src   *File
 	// guessed are keys that a misspelled one was probably meant to be: they count as there.
 	guessed []string
+	// params are the arguments of the template the node is copied from.
+	params map[string]argument
 	// unknown says that there is a key the language does not have here.
 	unknown bool
 }

@@ -43,7 +43,7 @@ func (r *resolver) resolve(d *decoder, n *node) (text string, secret, ok bool) {
 			ok = false
 			continue
 		}
-		value, isSecret, why, hint := r.lookup(n.value[m[2]:m[3]])
+		value, isSecret, why, hint := r.lookupIn(n, n.value[m[2]:m[3]])
 		if why != "" {
 			d.report(at, width(whole), CodeReference, why, hint)
 			ok = false
@@ -54,6 +54,26 @@ func (r *resolver) resolve(d *decoder, n *node) (text string, secret, ok bool) {
 	}
 	out.WriteString(n.value[last:])
 	return out.String(), secret, ok
+}
+
+// lookupIn is lookup for a node that may stand in a template.
+func (r *resolver) lookupIn(n *node, body string) (value string, secret bool, why, hint string) {
+	name, ok := strings.CutPrefix(body, "param:")
+	if !ok {
+		return r.lookup(body)
+	}
+	a, ok := n.params[name]
+	switch {
+	case n.params == nil:
+		return "", false, "${param:…} stands in the steps of a template only", ""
+	case !ok:
+		return "", false, fmt.Sprintf("there is no parameter %q", name),
+			"declare it under params: of the template"
+	case a.value.kind != kindScalar:
+		return "", false, fmt.Sprintf("the parameter %q is a list or a mapping, it cannot be part "+
+			"of a text", name), ""
+	}
+	return a.value.value, false, "", ""
 }
 
 // lookup resolves the inside of one reference. why is empty on success.

@@ -45,8 +45,20 @@ func (p *Plan) Explain() string {
 				n.UserID(), n.KeyBy.by(), n.KeyBy.Topic)
 		}
 	}
+	for _, s := range p.Sources {
+		if s.MaxSkew > 0 {
+			fmt.Fprintf(&b, "  source %s is read at most %s ahead of its slowest partition, of those "+
+				"that tasks of the same worker read\n", s.ID, span(s.MaxSkew))
+		}
+	}
 	b.WriteString("\ntopics made when they are not there\n")
 	made := 0
+	for _, n := range p.Nodes {
+		if n.Route != nil {
+			made++
+			fmt.Fprintf(&b, "  %-44s %s\n", n.Route.Source(), "routed by step "+n.ID)
+		}
+	}
 	for _, t := range p.Topics {
 		if t.Create {
 			made++
@@ -98,6 +110,10 @@ func (p *Plan) impurities() (list []string) {
 		}
 	}
 	for _, n := range p.Nodes {
+		if n.looksUp() {
+			list = append(list, fmt.Sprintf("step %s: rows of %s count as they arrive; "+
+				"as_of: event_time gives the same again", n.ID, n.Join.Table))
+		}
 		if c := clock(n.programs()); c != "" {
 			list = append(list, fmt.Sprintf("step %s looks at the clock: %s", n.ID, c))
 		} else if n.Kind == KindPlugin && !n.Deterministic {

@@ -28,6 +28,20 @@ sinks:
   totals: {from: totals, topic: totals}
 `
 
+// TestRoutedTopicsAndSkewAreSaid: what a plan cannot list by name, it says in the file's own words.
+func TestRoutedTopicsAndSkewAreSaid(t *testing.T) {
+	p := compile(t, `version: 1
+pipeline: p
+sources: {in: {topic: in, key: string, max_skew: 5m}}
+steps: [{id: r, route: 'web-{{ value.site }}'}]
+`)
+	require.Contains(t, p.String(), "web-{{ value.site }}                 routed       "+
+		"as records name them, by step r")
+	require.Contains(t, p.Explain(), "web-{{ value.site }}                         routed by step r")
+	require.Contains(t, p.Explain(), "in is read at most 5m ahead of its slowest partition, of those "+
+		"that tasks of the same worker read")
+}
+
 func TestGraphs(t *testing.T) {
 	g := compile(t, drawn).Graph()
 	golden(t, "graph.dot", g.DOT())

@@ -35,6 +35,8 @@ func (b *builder) guarantees() {
 			n.Deterministic = false
 		}
 		switch {
+		case n.looksUp():
+			p.Determinism = DeterminismD // a row is there or not by when it arrived
 		case !n.Deterministic && (n.Kind == KindPlugin || clock(n.programs()) != ""):
 			p.Determinism = DeterminismD
 		case n.KeyBy != nil && p.Determinism == DeterminismA:

@@ -52,7 +52,7 @@ func TestFlightsPlan(t *testing.T) {
 	require.Equal(t, []string{"flights", "airports"}, p.SubTopologies[0].CoPartitioned)
 	require.True(t, p.Source("airports").TableOnly)
 	require.Equal(t, []string{"per_state.key"}, p.Node("per_state").From)
-	require.Equal(t, DeterminismB, p.Determinism)
+	require.Equal(t, DeterminismD, p.Determinism, "airports count as they arrive")
 }
 
 const base = `version: 1

@@ -131,6 +131,12 @@ func (n *Node) text() string {
 
 func (p *Plan) renderTopics(b *strings.Builder) {
 	b.WriteString("\ntopics\n")
+	for _, n := range p.Nodes {
+		if n.Route != nil {
+			fmt.Fprintf(b, "  %-36s %-12s as records name them, by step %s\n", n.Route.Source(),
+				"routed", n.ID)
+		}
+	}
 	for _, t := range p.Topics {
 		size := "as it is"
 		switch {

@@ -183,8 +183,8 @@ func TestB23_NullKeys(t *testing.T) {
 			out: []string{`x="a"`}},
 		"round_robin": {steps: `[{id: k, from: in, key_by: {key: value.k, null_key: round_robin}}, ` +
 			`{map: value.id}]`, out: []string{`"b"`, `x="a"`}},
-		"a left join keeps it": {steps: `[{id: j, from: in, join: {table: t, on: value.k, type: left}}, ` +
-			`{map: value.id}]`, out: []string{`"b"`, `x="a"`}},
+		"a left join keeps it": {steps: `[{id: j, from: in, ` +
+			`join: {table: t, on: value.k, type: left}}, {map: value.id}]`, out: []string{`"b"`, `x="a"`}},
 		"an inner join fails it": {steps: `[{id: j, from: in, join: {table: t, on: value.k}}, ` +
 			`{map: value.id}]`, out: []string{`x="a"`}, dead: []string{`{"id":"b","k":null}`}},
 		"a global table takes any expression": {steps: `[{id: j, from: in, join: {table: g, ` +
@@ -219,4 +219,28 @@ steps: ` + tc.steps + "\nsinks: {out: {topic: out}}\n")
 			require.Equal(t, tc.dead, r.values("dead"))
 		})
 	}
+}
+
+// A template stands for its steps, with its parameters; two uses have state of their own.
+func TestTemplates(t *testing.T) {
+	r := newRig(t)
+	r.file("in.jsonl", events)
+	r.run(strings.Replace(fileSource, "sources:\n", `templates:
+  top:
+    params: {by: {type: path}, least: {type: int, default: 0}, tag: {type: string}}
+    steps:
+      - filter: value.n > ${param:least}
+      - {id: counted, aggregate: {by: 'value.${param:by}', unbounded: true, fields: {n: count}}}
+      - map: {key: key, n: value.n, tag: '${param:tag}'}
+sources:
+`, 1) + `steps:
+  - {id: kinds, from: in, use: top, with: {by: kind, tag: '"it''s"'}}
+  - {id: users, from: in, use: top, with: {by: who, least: 1, tag: k}}
+sinks: {kinds: {from: kinds, topic: kinds}, users: {from: users, topic: users}}
+`)
+	require.Equal(t, []string{`x={"key":"x","n":1,"tag":"\"it's\""}`,
+		`x={"key":"x","n":2,"tag":"\"it's\""}`, `y={"key":"y","n":1,"tag":"\"it's\""}`,
+		`z={"key":"z","n":1,"tag":"\"it's\""}`}, r.values("kinds"))
+	require.Equal(t, []string{`u1={"key":"u1","n":1,"tag":"k"}`, `u2={"key":"u2","n":1,"tag":"k"}`,
+		`u9={"key":"u9","n":1,"tag":"k"}`}, r.values("users"))
 }

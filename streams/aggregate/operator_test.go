@@ -192,6 +192,7 @@ func start(t require.TestingT, o aggregate.Options) *streamstest.Driver {
 	b := topology.NewBuilder(topology.Options{App: "t",
 		OnError: operator.ErrorPolicy{DeadLetterTopic: "dlq"}})
 	b.Source("in", "in", topology.SourceOptions{})
+	o.Unbounded = true
 	b.Aggregate("agg", "in", o)
 	b.Sink("out", "agg", "out", topology.SinkOptions{})
 	d, err := streamstest.New(b, streamstest.Options{})

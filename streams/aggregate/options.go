@@ -47,6 +47,9 @@ type Options struct {
 	// Forget drops a result that got no record for so long, by timestamps, of an aggregate
 	// without windows or with count windows; 0 keeps all for ever.
 	Forget time.Duration
+	// Unbounded says that results without windows of time are kept for ever, and that this is
+	// meant. Without it Builder.Aggregate wants windows, or Forget.
+	Unbounded bool
 	// Store names the store; the id of the step if empty.
 	Store string
 	// Lateness keeps the rows of a tumbling or hopping window, or of a session, for so long after
@@ -225,4 +228,14 @@ func New(o Options) operator.Factory {
 		return &aggregate{o: o, windows: o.Windows, grace: o.Grace.Milliseconds(),
 			keep: (o.Grace + o.Lateness).Milliseconds(), folds: f}
 	}
+}
+
+// Bound reports an aggregate whose results are never forgotten, unless that is said to be meant.
+// The rows of a table have an end of their own.
+func (o *Options) Bound() error {
+	if o.Table || o.Unbounded || o.Forget != 0 || o.windowed() && o.Windows.Kind != window.Count {
+		return nil
+	}
+	return fmt.Errorf("%w: without windows of time every key there is would be kept for ever; "+
+		"give it windows, Forget (a ttl), or say Unbounded if keys are few", ErrInvalid)
 }

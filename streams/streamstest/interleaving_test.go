@@ -49,7 +49,7 @@ func everything() *topology.Builder {
 		Grace: 5 * time.Millisecond, Emit: aggregate.OnClose, Fields: count})
 	b.Aggregate("second", "first", aggregate.Options{Windows: window.Windows{Size: 50, Advance: 50},
 		Grace: 5 * time.Millisecond, Emit: aggregate.OnClose, Fields: count})
-	b.Aggregate("updates", "sides.even", aggregate.Options{Fields: count})
+	b.Aggregate("updates", "sides.even", aggregate.Options{Fields: count, Unbounded: true})
 	for i, from := range []string{"twice", "first", "second", "updates", "sides.odd"} {
 		b.Sink(fmt.Sprint("out", i), from, "out", topology.SinkOptions{})
 	}

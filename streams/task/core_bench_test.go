@@ -122,7 +122,7 @@ func BenchmarkCoreWindows(b *testing.B) {
 				recs[i].Timestamp = -1
 			}
 			benchCore(b, func(t *topology.Builder) {
-				o.Emit = aggregate.OnClose
+				o.Emit, o.Unbounded = aggregate.OnClose, true
 				t.Aggregate("n", "in", o)
 				t.Sink("out", "n", "out", topology.SinkOptions{})
 			}, recs)

@@ -18,7 +18,7 @@ import (
 func all(*operator.Record) (bool, error)     { return true, nil }
 func key(r *operator.Record) ([]byte, error) { return r.Key, nil }
 
-var count = aggregate.Options{Fields: []aggregate.Field{{Name: "n"}}}
+var count = aggregate.Options{Fields: []aggregate.Field{{Name: "n"}}, Unbounded: true}
 
 // topics are the partition counts of the tests: "flights6" has 6, "none" does not exist.
 func topics(topic string) int32 {
@@ -175,6 +175,11 @@ var faults = map[string]func(b *topology.Builder){
 	},
 	`aggregate "n": invalid aggregate: no fields`: func(b *topology.Builder) {
 		b.Aggregate("n", "s", aggregate.Options{})
+	},
+	`without windows of time every key there is would be kept for ever`: func(b *topology.Builder) {
+		o := count
+		o.Unbounded = false
+		b.Aggregate("n", "s", o)
 	},
 	`process "p": no function given`: func(b *topology.Builder) {
 		b.Process("p", []string{"s"}, topology.ProcessOptions{})

@@ -1,6 +1,8 @@
 package topology
 
 import (
+	"errors"
+
 	"github.com/millstream-io/millstream/streams/aggregate"
 	"github.com/millstream-io/millstream/streams/gate"
 	"github.com/millstream-io/millstream/streams/join"
@@ -13,7 +15,7 @@ func (b *Builder) Aggregate(id, from string, o aggregate.Options) {
 	if o.Store == "" {
 		o.Store = id
 	}
-	if err := o.Validate(); err != nil {
+	if err := errors.Join(o.Validate(), o.Bound()); err != nil {
 		b.fault("aggregate %q: %w", id, err)
 	}
 	b.Process(id, []string{from}, ProcessOptions{Kind: "aggregate", New: aggregate.New(o),
