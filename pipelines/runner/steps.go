@@ -22,13 +22,30 @@ func filterStep(
 		v := newView(set, now)
 		return operator.Filter(func(r *operator.Record) (bool, error) {
 			if r.TakesBack() {
-				return true, nil // that a result is gone is for everybody who may know it
+				return wasKept(r, when, v), nil
 			}
 			keep, err := when.Bool(v.at(r))
 			v.note(r)
 			return keep, classify(err)
 		})()
 	}
+}
+
+// wasKept tells whether a result that is gone passed a filter. Where that cannot be told it did:
+// that it is gone is for everybody who may know it.
+func wasKept(r *operator.Record, when *expression.Program, v *view) bool {
+	if r.Old.IsNull() {
+		return true
+	}
+	kept, err := when.Bool(v.at(before(r)))
+	return kept || err != nil
+}
+
+// before is the result that a record takes back, in its window.
+func before(r *operator.Record) *operator.Record {
+	old := *r.Old
+	old.Key, old.Window = r.Key, r.Window
+	return &old
 }
 
 // valueStepOf is how a node that makes new values runs: over a stream or over a table.
@@ -48,14 +65,23 @@ func valueStep(
 	return func() operator.Operator {
 		v, mem := newView(set, now), &arena{}
 		return operator.Map(func(r *operator.Record) error {
+			to := r
 			if r.TakesBack() {
-				return nil
+				if r.Old.IsNull() {
+					return nil
+				}
+				to = before(r)
+				r.Old = to
 			}
-			value, err := appendTo(mem.tail(), v.at(r))
-			if err != nil {
+			value, err := appendTo(mem.tail(), v.at(to))
+			switch {
+			case err != nil && to != r:
+				to.SetValue(nil) // it failed then, too
+				return nil
+			case err != nil:
 				return classify(err)
 			}
-			setValue(r, mem.keep(value))
+			setValue(to, mem.keep(value))
 			return nil
 		})()
 	}
@@ -89,8 +115,12 @@ func keyStep(n *plan.Node, null operator.NullKey, now func() time.Time) operator
 	return func() operator.Operator {
 		v, mem := newView(n.Set, now), &arena{}
 		return operator.SelectKey(func(r *operator.Record) ([]byte, error) {
-			k, isNull, err := n.KeyBy.Key.AppendKey(mem.tail(), v.at(r))
-			v.note(r)
+			look := r
+			if r.TakesBack() && !r.Old.IsNull() {
+				look = before(r) // it goes where the result went
+			}
+			k, isNull, err := n.KeyBy.Key.AppendKey(mem.tail(), v.at(look))
+			v.note(look)
 			if err != nil {
 				return nil, classify(err)
 			}
@@ -113,6 +143,9 @@ func branchStep(n *plan.Node, now func() time.Time) operator.Factory {
 				continue
 			}
 			cases[i].When = func(r *operator.Record) (bool, error) {
+				if r.TakesBack() {
+					return wasKept(r, arm.When, v), nil
+				}
 				ok, err := arm.When.Bool(v.at(r))
 				v.note(r)
 				return ok, classify(err)

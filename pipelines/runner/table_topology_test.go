@@ -31,8 +31,8 @@ func assembled(
 			made.partitions[topic.Name] = max(1, cut[topic.Name])
 		}
 	}
-	a := &assembly{app: p.Pipeline, plan: p, log: slog.New(slog.DiscardHandler), now: time.Now,
-		partitions: made.wanted}
+	a := &assembly{app: p.Pipeline, tasks: p.Pipeline, plan: p,
+		log: slog.New(slog.DiscardHandler), now: time.Now, partitions: made.wanted}
 	built, err := a.build()
 	require.NoError(t, err)
 	return a.b, built
@@ -103,7 +103,8 @@ func TestYAMLAndGoGiveTheSameTopology(t *testing.T) {
 					MapRows("m", func(*streams.Record) error { return nil })
 			}},
 		"foreign key, then groups": {steps: "- {id: j, from: order, join: {table: person, " +
-			"on: value.who, as: who, type: left}}\n- {id: a, aggregate: {by: who?.city, fields: {n: count}}}",
+			"on: value.who, as: who, type: left}}\n" +
+			"- {id: a, aggregate: {by: who?.city, fields: {n: count}}}",
 			dsl: func(orders, people *streams.Stream) *streams.Stream {
 				return orders.JoinForeign("j", people, streams.JoinForeignOptions{Kind: join.Left,
 					ForeignKey: key, Join: pair}).

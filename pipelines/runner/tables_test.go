@@ -244,3 +244,28 @@ sinks: {kinds: {from: kinds, topic: kinds}, users: {from: users, topic: users}}
 	require.Equal(t, []string{`u1={"key":"u1","n":1,"tag":"k"}`, `u2={"key":"u2","n":1,"tag":"k"}`,
 		`u9={"key":"u9","n":1,"tag":"k"}`}, r.values("users"))
 }
+
+// A session that grows takes its former result back, wherever steps have sent that: through filters
+// and new keys, and nowhere else.
+func TestWhatIsTakenBackGoesWhereItWent(t *testing.T) {
+	r := newRig(t)
+	r.file("in.jsonl", `{"u":"a","n":1,"at":"2026-01-01T00:00:10Z"}
+{"u":"a","n":4,"at":"2026-01-01T00:00:12Z"}
+{"u":"a","n":2,"at":"2026-01-01T00:00:14Z"}
+`)
+	r.run(fileSource + eventTime + `steps:
+  - id: s
+    aggregate: {by: value.u, window: {session: 5s}, late: drop, fields: {sum: {sum: value.n}}}
+  - {id: m, map: {total: value.sum}}
+  - {id: f, filter: value.total > 4}
+  - {id: k, key_by: value.total}
+  - {branch: [{when: value.total > 6, as: large}, {else: true, as: small}]}
+sinks: {large: {from: large, topic: large}, small: {from: small, topic: small}}
+`)
+	rows, deleted := r.rowsOf("small")
+	require.Empty(t, rows)
+	require.Equal(t, 1, deleted, "the 5, which became 7; 1 never passed the filter")
+	rows, deleted = r.rowsOf("large")
+	require.Equal(t, map[string]string{"7": `{"total":7}`}, rows)
+	require.Zero(t, deleted)
+}

@@ -104,3 +104,27 @@ func (c *changes) take(from, to []byte,
 	}
 	return nil
 }
+
+// timed is an aggregate whose spans end at times of their own.
+type timed interface {
+	// closeDue handles what is due up to s, emitChanged gives what changed since it was told.
+	closeDue(ctx *operator.Context, s int64, in, out *operator.Batch) error
+	emitChanged(ctx *operator.Context, at int64, in, out *operator.Batch) error
+}
+
+// advance moves stream time: what closes before the last multiple of every that time passes comes
+// out before what changed up to there.
+func advance(ctx *operator.Context, x timed, c *changes, from, to int64,
+	in, out *operator.Batch) error {
+	if c != nil {
+		if at, ok := c.next(from, to); ok {
+			if err := x.closeDue(ctx, at, in, out); err != nil {
+				return err
+			}
+			if err := x.emitChanged(ctx, at, in, out); err != nil {
+				return err
+			}
+		}
+	}
+	return x.closeDue(ctx, to, in, out)
+}

@@ -171,6 +171,21 @@ func (f *folds) fill(rec *operator.Record, values []Value) error {
 	return nil
 }
 
+// takeBackOf is takeBack with the result that is gone, encoded in raw, in Old.
+func (f *folds) takeBackOf(out *operator.Batch, rec operator.Record, raw []byte,
+	scratch []accumulator) error {
+	if err := f.decode(raw, scratch); err != nil {
+		return err
+	}
+	f.results(f.values, scratch)
+	takeBack(out, rec)
+	last := &out.Records[len(out.Records)-1]
+	if f.fill(last.Old, f.values) != nil {
+		last.Old.SetValue(nil) // it could not be made, so it never came out
+	}
+	return nil
+}
+
 // takeBack appends a record that says that a result is gone.
 func takeBack(out *operator.Batch, rec operator.Record) {
 	old := rec

@@ -198,25 +198,15 @@ func (x *sessions) retract(old *span, result operator.Record, now bool, out *ope
 	}
 	if old.emitted {
 		result.Window, result.Timestamp = old.window(), old.end
-		takeBack(out, result)
+		return x.takeBackOf(out, result, old.raw, x.other)
 	}
 	return nil
 }
 
 func (x *sessions) advance(ctx *operator.Context, s int64, in, out *operator.Batch) error {
-	if x.changed != nil {
-		if at, ok := x.changed.next(x.s, s); ok {
-			if err := x.closeDue(ctx, at, in, out); err != nil {
-				return err
-			}
-			if err := x.emitChanged(ctx, at, in, out); err != nil {
-				return err
-			}
-		}
-	}
-	err := x.closeDue(ctx, s, in, out)
+	from := x.s
 	x.s = s
-	return err
+	return advance(ctx, x, x.changed, from, s, in, out)
 }
 
 // closeDue emits the sessions that are final at s and drops those that are over.

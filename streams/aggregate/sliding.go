@@ -266,19 +266,9 @@ func (x *sliding) emitDue(ctx *operator.Context, result operator.Record, start i
 }
 
 func (x *sliding) advance(ctx *operator.Context, s int64, in, out *operator.Batch) error {
-	if x.changed != nil {
-		if at, ok := x.changed.next(x.s, s); ok {
-			if err := x.closeDue(ctx, at, in, out); err != nil {
-				return err
-			}
-			if err := x.emitChanged(ctx, at, in, out); err != nil {
-				return err
-			}
-		}
-	}
-	err := x.closeDue(ctx, s, in, out)
+	from := x.s
 	x.s = s
-	return err
+	return advance(ctx, x, x.changed, from, s, in, out)
 }
 
 // closeDue emits the windows that are closed at s and drops the instants no open window holds.
