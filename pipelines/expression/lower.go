@@ -43,6 +43,8 @@ func (l *lowering) code(node ast.Node) code {
 		return l.binary(n)
 	case *ast.ConditionalNode:
 		return l.conditional(n)
+	case *ast.CallNode:
+		return l.windowTime(n)
 	case *ast.BuiltinNode:
 		return l.builtin(n)
 	}

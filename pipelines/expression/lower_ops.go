@@ -192,3 +192,24 @@ func (l *lowering) builtin(n *ast.BuiltinNode) code {
 	}
 	return func(e *Env) operand { return op(in(e)) }
 }
+
+// windowTime is window.start.UnixMilli() or the same of window.end: how results name their window
+// by a number.
+func (l *lowering) windowTime(n *ast.CallNode) code {
+	member, ok := n.Callee.(*ast.MemberNode)
+	if !ok || len(n.Arguments) > 0 {
+		return nil
+	}
+	method, named := member.Property.(*ast.StringNode)
+	of, flat := member.Node.(*ast.IdentifierNode)
+	if !named || !flat || method.Value != "UnixMilli" || l.set.names[of.Value] == nil {
+		return nil
+	}
+	switch l.set.names[of.Value].kind {
+	case nameWindowStart:
+		return func(e *Env) operand { return int64Operand(e.rec.WindowStart) }
+	case nameWindowEnd:
+		return func(e *Env) operand { return int64Operand(e.rec.WindowEnd) }
+	}
+	return nil
+}

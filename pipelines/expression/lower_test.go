@@ -204,3 +204,24 @@ func TestTypedDecimalsAreThoseOfStrconv(t *testing.T) {
 		}
 	}
 }
+
+// TestWindowTimesAreTyped: the ends of a window as numbers need no VM, and are what it gives.
+func TestWindowTimesAreTyped(t *testing.T) {
+	scope := lowerScope()
+	scope.Window = true
+	set := NewSet(scope)
+	for source, want := range map[string]int64{
+		`window.start.UnixMilli()`: -5, `window.end.UnixMilli()`: 60_000,
+		`window.end.UnixMilli() - window.start.UnixMilli()`: 60_005,
+	} {
+		p, problems := set.Compile(source, WantAny)
+		require.Empty(t, problems, source)
+		rec := Record{WindowStart: -5, WindowEnd: 60_000}
+		e := set.NewEnv(EnvOptions{})
+		require.True(t, checkLowered(t, p, e, rec), source)
+		e.Reset(&rec)
+		got, err := p.Value(e)
+		require.NoError(t, err)
+		require.EqualValues(t, want, got, source)
+	}
+}

@@ -97,8 +97,8 @@ var keyTexts = map[string]keyText{
 	"Retry.backoff": {doc: "first and longest wait, as 100ms..30s"},
 
 	"Resources.parallelism":     {later: "a worker runs one task per partition"},
-	"Resources.memory":          {later: "a task reads at most 64 MiB ahead"},
-	"Resources.buffer":          {later: "a task reads at most 64 MiB ahead"},
+	"Resources.memory":          {later: "a task reads at most 16 MiB ahead"},
+	"Resources.buffer":          {later: "a task reads at most 16 MiB ahead"},
 	"Resources.commit_interval": {doc: "how often positions and state are committed"},
 
 	"Step.id":           {doc: "name of the step; needed where state is kept"},

@@ -13,6 +13,7 @@ import (
 // commit makes everything processed so far permanent: outputs, changed rows, the commit record and
 // the offsets of the inputs are one transaction, and the state is told after it (see doc.go).
 func (t *loop) commit(ctx context.Context) error {
+	began := time.Now()
 	t.core.Watermarks()
 	if err := t.emit(ctx); err != nil {
 		return err
@@ -37,7 +38,7 @@ func (t *loop) commit(ctx context.Context) error {
 	t.dirty = false
 	now := time.Now()
 	t.status.commit(now, now.Sub(t.lastCommit))
-	t.lastCommit = now
+	t.lastCommit, t.commitTook = now, now.Sub(began)
 	t.committed(inputs)
 	t.report(inputs)
 	return nil

@@ -56,8 +56,8 @@ func (l *lane) repeat(at int64) {
 // quiet. When all are, it is the last record that waits in a lane for its own disorder to pass; ok
 // is false when there is none.
 func (c *Core) undecided() (t int64, ok bool) {
-	if c.waiting > 0 {
-		return 0, false
+	if c.waiting > 0 || !slices.ContainsFunc(c.lanes, (*lane).quiet) {
+		return 0, false // nothing to decide: what waits in the lanes need not be looked at
 	}
 	last, active, quiet := operator.NoTime, false, false
 	t = operator.EndOfTime
@@ -89,8 +89,9 @@ func (l *lane) ahead() int64 {
 	if l.next.ok {
 		queue = queue[1:] // its first record is in the clock
 	}
+	var rec operator.Record
 	for _, it := range queue {
-		var rec operator.Record
+		rec = operator.Record{}
 		l.in.record(&rec, it.rec)
 		if ts, err := eventtime.Extract(l.in.source.Timestamp, &rec); err == nil {
 			clock.Observe(ts)

@@ -75,6 +75,8 @@ type loop struct {
 	// wall is the core where its steps ask for the machine's clock.
 	wall       waller
 	lastCommit time.Time
+	// commitTook is how long the last commit took.
+	commitTook time.Duration
 	outputs    []Output
 	pausedBuf  []Input
 	paused     map[client.TopicPartition]bool
@@ -136,7 +138,7 @@ func (t *loop) run(ctx context.Context) error {
 		case t.core.Done():
 			return t.drain(ctx)
 		}
-		due := time.Until(t.lastCommit.Add(t.opts.CommitInterval))
+		due := time.Until(t.lastCommit.Add(t.interval(busy)))
 		if t.dirty && (due <= 0 || t.full()) {
 			if err := t.commitThrough(ctx); err != nil {
 				if ctx.Err() != nil && !t.killed.Load() {
@@ -144,7 +146,7 @@ func (t *loop) run(ctx context.Context) error {
 				}
 				return err
 			}
-			due = t.opts.CommitInterval
+			due = t.interval(busy)
 		}
 		if busy || t.decided {
 			t.decided = false
@@ -169,6 +171,23 @@ func (t *loop) run(ctx context.Context) error {
 		case <-timer.C:
 		}
 	}
+}
+
+// How soon a task commits that has processed all it was given: in a part of the interval, if the
+// commits of that rate take at most one part of its time.
+const (
+	soonerShare = 8
+	commitShare = 4
+)
+
+// interval is how long after the last commit the next one is due. A task that is behind commits
+// seldom, for the work it saves; one that has caught up commits soon, for readers wait for that.
+func (t *loop) interval(busy bool) time.Duration {
+	if busy {
+		return t.opts.CommitInterval
+	}
+	return min(t.opts.CommitInterval,
+		max(t.opts.CommitInterval/soonerShare, commitShare*t.commitTook))
 }
 
 // turn takes what was fetched, processes one batch and sends what came out. busy tells that the

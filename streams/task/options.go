@@ -22,11 +22,12 @@ type Options struct {
 	StateDir string
 	// Group gets the offsets of what is committed; empty is the name of the application.
 	Group string
-	// CommitInterval is the longest time between commits of a busy task; 0 is 200 ms.
+	// CommitInterval is the longest time between commits of a busy task; 0 is 200 ms. One that has
+	// caught up commits after an eighth of it.
 	CommitInterval time.Duration
 	// CommitBytes of changed rows or outputs force a commit; 0 is 16 MiB.
 	CommitBytes int64
-	// InboxBytes bounds what was fetched for a task and not taken; 0 is 8 MiB.
+	// InboxBytes bounds what was fetched for a task and not taken; 0 is 2 MiB.
 	InboxBytes int64
 	// From are the offsets a first run starts at; other partitions start at their beginning.
 	From map[client.TopicPartition]int64
@@ -83,7 +84,7 @@ func (o Options) withDefaults() Options {
 		o.CommitBytes = 16 << 20
 	}
 	if o.InboxBytes == 0 {
-		o.InboxBytes = 8 << 20
+		o.InboxBytes = 2 << 20
 	}
 	if o.DrainTimeout == 0 {
 		o.DrainTimeout = 10 * time.Second
