@@ -76,6 +76,9 @@ func (a *app) consume(ctx context.Context, topic string, f consumeFlags) error {
 	if r, err = onlyPartitions(topic, r, f.partitions); err != nil {
 		return err
 	}
+	if err := a.reachBack(ctx, adm, topic, from, r); err != nil {
+		return err
+	}
 	if r.Len() == 0 && !f.follow {
 		a.printer.Note("no records between --from %s and --to %s", from, to)
 	}
