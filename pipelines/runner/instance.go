@@ -256,7 +256,13 @@ func (in *instance) makeIngests(
 			Config:  s.Connector.Config.JSON(),
 			Commits: client.TopicPartition{Topic: plan.PositionTopic(in.app)}, Cluster: cluster,
 			OnError: errorPolicy(in.p.plan.Policy), Logger: in.log, Now: in.runner.opts.Now,
-			OnEnd: func(ends map[int32]int64) { worker.EndInput(s.Topic, ends) },
+			OnEnd: func(ends map[int32]int64) {
+				worker.EndInput(s.Topic, ends)
+				if in.shared() {
+					in.log.Warn("a source has ended, but a pipeline that several workers share does not"+
+						" end by itself: stop it when its lag is 0, or run it on one node", "source", s.ID)
+				}
+			},
 		}))
 	}
 	return all

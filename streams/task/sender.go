@@ -42,29 +42,45 @@ func (s *sender) add(topic string, partition int32, rec *record.Record) {
 		s.topics[topic] = lanes
 		s.lastTopic, s.last = topic, lanes
 	}
-	l := s.last[partition]
+	s.filled = s.last[partition].add(rec, s.filled)
+}
+
+// add queues a record; filled gets the lane when it is the first.
+func (l *sendLane) add(rec *record.Record, filled []*sendLane) []*sendLane {
 	if len(l.batch) == 0 {
-		s.filled = append(s.filled, l)
+		filled = append(filled, l)
 	}
 	l.batch = append(l.batch, *rec)
 	l.bytes += int64(len(rec.Key)+len(rec.Value)) + 64
+	return filled
 }
 
 // send hands what is queued to the transaction.
 func (s *sender) send(ctx context.Context) error {
-	for _, l := range s.filled {
+	sent, err := sendFilled(ctx, s.txn, s.filled)
+	s.bytes += sent
+	if err == nil {
+		s.filled = s.filled[:0]
+	}
+	return err
+}
+
+// sendFilled hands what lanes have to a producer, and returns its bytes. After an error the rest
+// may be sent again.
+func sendFilled(ctx context.Context, to client.Producer, filled []*sendLane) (int64, error) {
+	sent := int64(0)
+	for _, l := range filled {
 		if len(l.batch) == 0 {
 			continue // sent before a Send that was interrupted
 		}
-		n, err := s.txn.Send(ctx, l.TopicPartition, l.batch)
+		n, err := to.Send(ctx, l.TopicPartition, l.batch)
 		if err != nil {
-			l.batch = append(l.batch[:0], l.batch[n:]...) // what is left may be sent again
-			return err
+			l.batch = append(l.batch[:0], l.batch[n:]...)
+			return sent, err
 		}
-		s.bytes += l.bytes
+		sent += l.bytes
 		clear(l.batch)
 		l.batch, l.bytes = l.batch[:0], 0
 	}
-	s.filled = s.filled[:0]
-	return nil
+	return sent, nil
 }

@@ -22,7 +22,7 @@ type writer struct {
 	lastTopic string
 	last      []*outLane
 	// filled are the lanes that have records to be sent.
-	filled []*outLane
+	filled []*sendLane
 	// sentBytes were handed to the producer since the last positions call.
 	sentBytes int64
 	written   int64 // data records sent since the start
@@ -31,12 +31,10 @@ type writer struct {
 
 // outLane is one output partition.
 type outLane struct {
-	client.TopicPartition
-	next  int64 // log position before which seen is known
-	seen  int64 // the log holds every data record of the writer up to this sequence
-	sent  int64 // sequence of the last data record handed to the producer
-	batch []record.Record
-	bytes int64
+	sendLane
+	next int64 // log position before which seen is known
+	seen int64 // the log holds every data record of the writer up to this sequence
+	sent int64 // sequence of the last data record handed to the producer
 }
 
 func newWriter(name string, cluster client.Cluster, producer client.Producer) *writer {
@@ -48,7 +46,8 @@ func newWriter(name string, cluster client.Cluster, producer client.Producer) *w
 
 // addLane takes an output partition in.
 func (w *writer) addLane(p outPosition) {
-	l := &outLane{TopicPartition: p.TopicPartition, next: p.Next, seen: p.Seq, sent: p.Seq}
+	l := &outLane{sendLane: sendLane{TopicPartition: p.TopicPartition}, next: p.Next, seen: p.Seq,
+		sent: p.Seq}
 	w.lanes[p.TopicPartition] = l
 	lanes := w.topics[p.Topic]
 	for len(lanes) <= int(p.Partition) {
@@ -152,27 +151,17 @@ func (w *writer) add(l *outLane, seq int64, control bool, rec *record.Record) {
 		l.sent = seq
 		w.written++
 	}
-	if len(l.batch) == 0 {
-		w.filled = append(w.filled, l)
-	}
-	l.batch = append(l.batch, *rec)
-	l.bytes += int64(len(rec.Key)+len(rec.Value)) + 64
+	w.filled = l.sendLane.add(rec, w.filled)
 }
 
 // send hands what is queued to the producer.
 func (w *writer) send(ctx context.Context) error {
-	for _, l := range w.filled {
-		n, err := w.producer.Send(ctx, l.TopicPartition, l.batch)
-		if err != nil {
-			l.batch = append(l.batch[:0], l.batch[n:]...) // what is left may be sent again
-			return err
-		}
-		w.sentBytes += l.bytes
-		clear(l.batch)
-		l.batch, l.bytes = l.batch[:0], 0
+	sent, err := sendFilled(ctx, w.producer, w.filled)
+	w.sentBytes += sent
+	if err == nil {
+		w.filled = w.filled[:0]
 	}
-	w.filled = w.filled[:0]
-	return nil
+	return err
 }
 
 // positions returns what the output partitions hold; everything sent must be acknowledged.
