@@ -18,6 +18,6 @@
 // # Files
 //
 // check.go result.go (entry and outcome), graph.go, source.go, step.go, aggregate.go group.go,
-// join.go sink.go, policy.go (error policies), expr.go, config.go schema.go catalog.go, code.go
-// codes.go (finding codes and their list), render.go (how findings look).
+// join.go table.go sink.go, policy.go (error policies), expr.go, config.go schema.go catalog.go,
+// code.go codes.go (finding codes and their list), render.go (how findings look).
 package check

@@ -20,5 +20,6 @@
 // load.go file.go (entry, files a pipeline names), ast.go ast_*.go fold.go keys.go (grammar),
 // decode.go (the walker), scalar.go expr.go container.go type.go tree.go (field types), node.go
 // (YAML to nodes), syntax.go (text that is no YAML), position.go (source text and columns),
-// finding.go codes.go (what can be wrong), reference.go, format.go, jsonschema.go.
+// finding.go codes.go (what can be wrong), reference.go, use.go (templates), format.go,
+// jsonschema.go.
 package lang

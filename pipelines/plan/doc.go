@@ -17,6 +17,6 @@
 //
 // # Files
 //
-// plan.go (the types), build.go, aggregate.go, join.go, split.go, guarantee.go, fingerprint.go,
-// diff.go, render.go.
+// plan.go (the types), build.go, aggregate.go, join.go, table.go (steps over tables), split.go,
+// guarantee.go, fingerprint.go, diff.go, render.go, explain.go, graph.go.
 package plan

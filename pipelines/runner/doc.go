@@ -40,7 +40,7 @@
 //	runner.go references.go       preparing a revision
 //	instance.go failure.go        one run, and how it may end
 //	catalog.go                    connectors and plugins as the checks see them
-//	assemble.go, …_stateful.go    plan -> topology
+//	assemble.go, assemble_*.go    plan -> topology
 //	view.go steps.go              expressions over records of a task
 //	plugin_step.go processes.go   plugins
 //	ingest.go                     connector -> topic

@@ -61,8 +61,12 @@ var tableCases = map[string]struct {
 		"d": `{"n":1,"city":null}`}},
 	"groups of a joined table": {`- {id: f, from: order, filter: value.open}
 - {id: j, join: {table: person, on: value.who, as: who}}
-- {id: g, aggregate: {by: who.city, fields: {n: count, sum: {sum: value.n}, top: {max: value.n}}}}`,
-		map[string]string{"oslo": `{"n":1,"sum":5,"top":5}`, "rome": `{"n":1,"sum":8,"top":8}`}},
+- id: g
+  aggregate:
+    by: who.city
+    fields: {n: count, sum: {sum: value.n}, top: {max: value.n}, cities: {distinct: who.city}}`,
+		map[string]string{"oslo": `{"n":1,"sum":5,"top":5,"cities":1}`,
+			"rome": `{"n":1,"sum":8,"top":8,"cities":1}`}},
 	"key inner": {`- {id: j, from: order, join: {table: refund, on: key}}
 - {id: m, map: {n: value.n, back: refund.eur}}`, map[string]string{"a": `{"n":5,"back":1}`}},
 	"key outer": {`- {id: j, from: order, join: {table: refund, on: key, type: outer}}

@@ -20,6 +20,9 @@
 //   - Bytes of Key, Value and Headers are never written to; they are replaced. Doc may be changed
 //     in place unless Record.Shared.
 //
+//   - Steps over a table (FilterRows, MapRows, Regroup) give, with each row, the one that it takes
+//     the place of as they gave it before (Record.Old), so that all behind them can take it back.
+//
 //   - Punctuations and Timers go by stream time alone. Timers are rows of the step's store; the
 //     multiples a punctuation has passed follow from stream time.
 //
