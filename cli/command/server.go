@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -29,12 +30,24 @@ func newServerCommand(a *app) *cobra.Command {
 	flags.String("listen", defaultListen, "host:port for Kafka clients")
 	flags.String("http", defaultHTTP, "host:port of /healthz, /readyz, /metrics, /debug/pprof")
 	flags.String("roles", "", "worker: only run pipelines, of the cluster at --bootstrap, with others")
+	flags.String("state-memory", "512", "MiB of memory for state; beyond it tasks commit early")
 	flags.String("config", "", "YAML file with these settings, and broker configs under broker:")
 	flags.Bool("insecure", false, "allow addresses that other machines reach, without authentication")
 	flags.String("ready-file", "", "file that receives addresses and pid as JSON when serving")
 	flags.String("log-format", "auto", "text, json, or auto: text on a terminal")
 	flags.String("log-level", "info", "debug, info, warn or error")
 	return cmd
+}
+
+// stateMemory is what states of pipelines may take in memory, in bytes.
+func (a *app) stateMemory() (int64, error) {
+	text := a.settings.GetString("state-memory")
+	mib, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || mib < 1 {
+		return 0, output.Usage("BAD_SETTINGS", "--state-memory "+text+" is not a number of MiB").
+			WithDo("write it like --state-memory 512")
+	}
+	return mib << 20, nil
 }
 
 // serve runs a node until ctx ends or it fails; *serving tells that it has started.
@@ -62,7 +75,11 @@ func (a *app) serve(ctx context.Context, serving *bool) error {
 		*serving = true
 		return a.serveWorker(ctx, logger)
 	}
-	n, err := startNode(ctx, nodeOptions{
+	stateMemory, err := a.stateMemory()
+	if err != nil {
+		return err
+	}
+	n, err := startNode(ctx, nodeOptions{stateMemory: stateMemory,
 		dataDir: a.settings.GetString("data-dir"), listen: a.settings.GetString("listen"),
 		http: a.settings.GetString("http"), readyFile: a.settings.GetString("ready-file"),
 		configs: a.settings.broker, insecure: a.settings.GetBool("insecure"),

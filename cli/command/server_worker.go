@@ -50,6 +50,10 @@ func (a *app) serveWorker(ctx context.Context, logger *slog.Logger) error {
 		return err
 	}
 	httpAddr := listener.Addr().String()
+	stateMemory, err := a.stateMemory()
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	seeds := strings.Split(a.settings.GetString("bootstrap"), ",")
 	launcher := runner.New(runner.Options{
 		Cluster: func() (client.Cluster, error) {
@@ -59,7 +63,7 @@ func (a *app) serveWorker(ctx context.Context, logger *slog.Logger) error {
 		StateDir: filepath.Join(dir, "state"), CacheDir: filepath.Join(dir, "plugins"),
 		Connectors: connectors.Builtin(), ConnectorCommand: connectorCommand,
 		Output: a.streams.Out, Logger: logger, Instance: instance,
-		Address: func() string { return httpAddr },
+		Address: func() string { return httpAddr }, StateMemory: stateMemory,
 	})
 	reads := newPipelineMetrics(a.settings.broker)
 	defer serveHTTP(listener, admin.Options{Logger: logger, Sources: []metrics.Source{reads},

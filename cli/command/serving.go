@@ -46,8 +46,10 @@ type nodeOptions struct {
 	configs   map[string]string
 	// insecure allows listeners without authentication beyond this machine.
 	insecure bool
-	logger   *slog.Logger
-	onStatus func(deploy.Status)
+	// stateMemory bounds what states of pipelines take in memory, in bytes; 0 is the runner's default.
+	stateMemory int64
+	logger      *slog.Logger
+	onStatus    func(deploy.Status)
 	// output gets what stdout connectors write.
 	output io.Writer
 }
@@ -158,7 +160,8 @@ func (n *node) newRunner() *runner.Runner {
 		CacheDir:   filepath.Join(n.opts.dataDir, "plugins"),
 		Connectors: connectors.Builtin(), ConnectorCommand: connectorCommand,
 		Output: n.opts.output, LogFor: n.logFor,
-		Address: func() string { return n.broker.HTTPAddr() },
+		Address:     func() string { return n.broker.HTTPAddr() },
+		StateMemory: n.opts.stateMemory,
 	})
 }
 

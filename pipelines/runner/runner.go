@@ -17,6 +17,7 @@ import (
 	"github.com/millstream-io/millstream/plugins/host"
 	"github.com/millstream-io/millstream/plugins/sdk"
 	"github.com/millstream-io/millstream/streams/client"
+	"github.com/millstream-io/millstream/streams/state"
 )
 
 // Options are what a [Runner] needs. Cluster and StateDir are required.
@@ -36,6 +37,10 @@ type Options struct {
 	// of a task that another one runs.
 	Instance string
 	Standby  int
+	// StateMemory bounds what the states of all pipelines here take in memory, in bytes: half of it
+	// for rows that are not in their files yet, beyond which tasks commit earlier, half for rows
+	// kept for reading. 0 is 512 MiB.
+	StateMemory int64
 	// Address is where this process answers questions for state, "" if it does not; it may be known
 	// only after the runner is made.
 	Address func() string
@@ -62,6 +67,9 @@ func (o Options) withDefaults() Options {
 		log := o.Logger
 		o.LogFor = func(pipeline string) *slog.Logger { return log.With("pipeline", pipeline) }
 	}
+	if o.StateMemory == 0 {
+		o.StateMemory = 512 << 20
+	}
 	if o.Address == nil {
 		o.Address = func() string { return "" }
 	}
@@ -76,7 +84,8 @@ func (o Options) withDefaults() Options {
 
 // Runner starts pipelines; it is what a worker's [deploy.Reconciler] launches with.
 type Runner struct {
-	opts Options
+	opts   Options
+	budget *state.Budget
 
 	mu struct {
 		sync.Mutex
@@ -89,6 +98,7 @@ var _ deploy.Launcher = (*Runner)(nil)
 // New returns a runner.
 func New(opts Options) *Runner {
 	r := &Runner{opts: opts.withDefaults()}
+	r.budget = state.NewBudget(r.opts.StateMemory)
 	r.mu.began = map[string]*instance{}
 	return r
 }

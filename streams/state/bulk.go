@@ -63,6 +63,7 @@ func (b *Bulk) Write(meta Meta) error {
 	if err != nil {
 		return fmt.Errorf("restore state of %s: %w", db.opts.Identity.Task, err)
 	}
+	db.file.release()
 	clear(b.rows)
 	b.rows, b.bytes = b.rows[:0], 0
 	db.meta, db.metaDirty = Meta{meta.Next, bytes.Clone(meta.Commit)}, false

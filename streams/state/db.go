@@ -39,6 +39,8 @@ type Options struct {
 	FlushInterval time.Duration
 	// CacheBytes bounds the clean rows kept in memory after a flush; 0 is 64 MiB.
 	CacheBytes int64
+	// Budget bounds what all states of the process take together; nil bounds each by itself.
+	Budget *Budget
 	// BootID overrides the machine's boot id, for tests.
 	BootID string
 	// Logger hears of files that were put aside; nil is silent.
@@ -105,6 +107,7 @@ type DB struct {
 	dirtyBytes int64
 	dirtyDrops []*bucket
 	cacheBytes int64
+	accounted  int64 // bytes the budget knows of
 
 	meta      Meta
 	metaDirty bool
@@ -137,6 +140,9 @@ func Open(opts Options) (*DB, error) {
 		return nil, err
 	}
 	db.file, db.meta = f, f.meta
+	if opts.Budget != nil {
+		opts.Budget.states.Add(1)
+	}
 	return db, nil
 }
 
@@ -283,7 +289,8 @@ func (db *DB) Commit(now time.Time, meta Meta) error {
 	if db.lastFlush.IsZero() {
 		db.lastFlush = now
 	}
-	if db.dirtyBytes >= db.opts.FlushBytes || now.Sub(db.lastFlush) >= db.opts.FlushInterval {
+	if db.dirtyBytes >= db.opts.FlushBytes || now.Sub(db.lastFlush) >= db.opts.FlushInterval ||
+		db.Pressed() {
 		db.lastFlush = now
 		return db.Flush()
 	}
@@ -371,53 +378,19 @@ func (db *DB) afterFlush() {
 	}
 	clear(db.dirtyDrops)
 	db.dirtyDrops = db.dirtyDrops[:0]
-	if db.file == nil || db.cacheBytes <= db.opts.CacheBytes {
+	db.account()
+	if db.file == nil {
+		return
+	}
+	db.file.release()
+	if db.cacheBytes <= db.cacheLimit() {
 		return
 	}
 	db.shrink(db.gen)
-	if db.cacheBytes > db.opts.CacheBytes {
+	if db.cacheBytes > db.cacheLimit() {
 		db.shrink(db.gen + 1)
 	}
 	db.gen++
-}
-
-// shrink evicts clean rows last used before generation gen.
-func (db *DB) shrink(gen uint32) {
-	for b := range db.buckets() {
-		for _, r := range b.rows {
-			if r.gen < gen && !r.pending && !r.dirty {
-				b.evict(r)
-			}
-		}
-	}
-}
-
-// buckets yields every bucket in memory, in no particular order.
-func (db *DB) buckets() func(func(*bucket) bool) {
-	return func(yield func(*bucket) bool) {
-		for _, b := range db.stores {
-			if !yield(b) {
-				return
-			}
-		}
-		for _, w := range db.windows {
-			for _, b := range w.buckets {
-				if !yield(b) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// evict forgets a clean row.
-func (b *bucket) evict(r *row) {
-	if b.rows[r.key] != r {
-		return
-	}
-	delete(b.rows, r.key)
-	b.db.cacheBytes -= int64(len(r.key)+len(r.val)) + rowOverhead
-	b.unindex()
 }
 
 // Each calls fn with every visible row in changelog form: stores by name, then windows by name and
@@ -463,6 +436,7 @@ func (db *DB) Close() error {
 	db.Abort()
 	err := db.Flush()
 	db.closed = true
+	db.leave()
 	if db.file == nil {
 		return nil
 	}
@@ -476,6 +450,7 @@ func (db *DB) Kill() error {
 		return nil
 	}
 	db.closed = true
+	db.leave()
 	if db.file == nil {
 		return nil
 	}

@@ -162,6 +162,7 @@ func (f *file) close(clean bool) error {
 	if f.db != nil {
 		f.endRead()
 		if clean {
+			errs = append(errs, f.keepFreelist())
 			errs = append(errs, f.db.Sync())
 		}
 		errs = append(errs, f.db.Close())
@@ -171,6 +172,13 @@ func (f *file) close(clean bool) error {
 	}
 	errs = append(errs, f.lock.Close())
 	return errors.Join(errs...)
+}
+
+// keepFreelist writes the list of free pages, which other commits leave out because it is rewritten
+// whole each time: without it the next open has to look at every page.
+func (f *file) keepFreelist() error {
+	f.db.NoFreelistSync = false
+	return f.db.Update(func(*bolt.Tx) error { return nil })
 }
 
 // read returns the current read transaction.

@@ -90,7 +90,7 @@ func (t *loop) seal(ctx context.Context, next commitRecord, inputs []Input) erro
 	t.log.Error("state file cannot be written; rows stay in memory", "error", err,
 		"bytes", t.db.DirtyBytes())
 	t.status.trouble(err)
-	if t.db.DirtyBytes() > 4*max(t.opts.State.FlushBytes, 32<<20) {
+	if t.db.Full() {
 		return fmt.Errorf("task %s: %w: %w", t.name, ErrStateFull, err)
 	}
 	return nil

@@ -322,7 +322,8 @@ func (t *loop) pause() {
 
 // full reports that a commit is due by size.
 func (t *loop) full() bool {
-	return t.db.PendingBytes() >= t.opts.CommitBytes || t.out.bytes >= t.opts.CommitBytes
+	return t.db.PendingBytes() >= t.opts.CommitBytes || t.out.bytes >= t.opts.CommitBytes ||
+		t.db.Pressed()
 }
 
 // drain commits what there is and lets go of the state, when the task stops or is done.
