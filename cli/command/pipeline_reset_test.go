@@ -140,3 +140,39 @@ func (c cli) deleteRecords(topic string, before int64) {
 	require.NoError(c.t, err)
 	require.NoError(c.t, deleted.Error())
 }
+
+// TestRenamedStepKeepsItsState: an id that is only replaced would lose what is stored under it, and
+// is refused; renamed_from keeps it, behind a topic of its own too, and through a second name.
+func TestRenamedStepKeepsItsState(t *testing.T) {
+	c := server(t)
+	yaml := func(step string) string {
+		return strings.Replace(strings.Replace(counted("renamed"), "id: counts", step, 1), "by: key",
+			"by: upper(key)", 1)
+	}
+	file := writeFile(t, filepath.Join(t.TempDir(), "pipeline.yaml"), yaml("id: counts"))
+	c.ok("topic", "create", "renamed-in", "renamed-out", "-p", "1")
+	c.feed("a=1\na=1\n", "produce", "renamed-in", "--key-separator", "=")
+	c.ok("pipeline", "apply", file)
+	c.waitCounts("renamed", map[string]string{`"A"`: `{"n":2}`})
+	writeFile(t, file, yaml("id: total"))
+	r := c.run("pipeline", "apply", file)
+	require.Equal(t, 5, r.exit)
+	require.Contains(t, r.err, "renamed_from: OLD-ID")
+	for i, step := range []string{"id: total, renamed_from: counts",
+		"id: sum, renamed_from: [total, counts]"} {
+		writeFile(t, file, yaml(step))
+		require.Contains(t, c.ok("pipeline", "plan", file), "what it stored is kept")
+		c.ok("pipeline", "apply", file)
+		c.feed("a=1\n", "produce", "renamed-in", "--key-separator", "=")
+		id := strings.Fields(strings.Trim(step, ","))[1]
+		eventually(t, func() bool {
+			r := c.run("pipeline", "state", "get", "renamed", strings.TrimSuffix(id, ","), "A", "--fresh")
+			return strings.Contains(r.out, fmt.Sprintf(`{"n":%d}`, 3+i))
+		}, func() string { return "the count goes on under the new name" })
+	}
+	writeFile(t, file, strings.Replace(yaml("id: total, renamed_from: counts"), "steps: [",
+		"steps: [{id: counts, filter: 'true'}, ", 1))
+	r = c.run("pipeline", "lint", file)
+	require.Equal(t, 2, r.exit)
+	require.Contains(t, r.out, `the id "counts" is needed for step "total"`)
+}

@@ -1,5 +1,7 @@
 package lang
 
+import "strconv"
+
 // Pipeline is a whole file. The order of the fields here is the order in which the formatter
 // writes keys.
 type Pipeline struct {
@@ -300,9 +302,13 @@ type Resources struct {
 	Memory         Tree     `yaml:"memory"`
 	Buffer         Tree     `yaml:"buffer"`
 	CommitInterval Duration `yaml:"commit_interval" default:"200ms"`
+	Standby        Integer  `yaml:"standby" min:"0"`
 
 	Pos Pos
 }
+
+// maxStandby bounds the copies of a task's state.
+const maxStandby = 16
 
 func (*Resources) object() (string, string) { return "resources", "bounds of the pipeline" }
 
@@ -310,5 +316,9 @@ func (r *Resources) verify(d *decoder, n *node) {
 	if c := r.CommitInterval; c.Set && c.Value <= 0 {
 		d.reportAt(n.get("commit_interval"), CodeBadValue,
 			"commit_interval: must be above 0", "")
+	}
+	if s := r.Standby; s.Set && s.Value > maxStandby {
+		d.reportAt(n.get("standby"), CodeBadValue,
+			"standby: must be at most "+strconv.Itoa(maxStandby), "")
 	}
 }

@@ -9,7 +9,7 @@ import (
 // Step is one operator with its place in the graph. Exactly one operator is set.
 type Step struct {
 	ID          Name       `yaml:"id"`
-	RenamedFrom Tree       `yaml:"renamed_from"`
+	RenamedFrom List[Name] `yaml:"renamed_from" one:"true"`
 	From        List[Name] `yaml:"from" one:"true"`
 
 	Filter    Expr            `yaml:"filter"`

@@ -99,10 +99,11 @@ var keyTexts = map[string]keyText{
 	"Resources.parallelism":     {later: "a worker runs one task per partition"},
 	"Resources.memory":          {later: "a task reads at most 16 MiB ahead"},
 	"Resources.buffer":          {later: "a task reads at most 16 MiB ahead"},
+	"Resources.standby":         {doc: "workers that keep a copy of the state of another's task"},
 	"Resources.commit_interval": {doc: "how often positions and state are committed"},
 
 	"Step.id":           {doc: "name of the step; needed where state is kept"},
-	"Step.renamed_from": {later: "keep the id, state is stored under it"},
+	"Step.renamed_from": {doc: "earlier ids of the step, the first one last: its state has that name"},
 	"Step.from":         {doc: "sources, steps or branches to read; the step before if absent"},
 	"Step.filter":       {doc: "records to keep: a condition"},
 	"Step.map":          {doc: "a new value"},

@@ -73,6 +73,7 @@ func resources(r *lang.Resources) Resources {
 		return out
 	}
 	out.CommitInterval = r.CommitInterval.Or(DefaultCommitInterval)
+	out.Standby = int(r.Standby.Value)
 	return out
 }
 
@@ -121,6 +122,10 @@ func (b *builder) name(id, what string) string {
 func (b *builder) step(s *check.Step) {
 	n := &Node{ID: s.ID, From: b.reads(s), Set: s.Set, Policy: s.Policy,
 		Pos: s.Tree.Pos, Deterministic: true, OverTable: s.In.Table}
+	if was := s.Tree.RenamedFrom.Items; len(was) > 0 {
+		n.Was = string(was[len(was)-1].Value)
+		b.renamed(n)
+	}
 	out := s.Out
 	if out == nil {
 		out = s.In
@@ -183,6 +188,17 @@ func (b *builder) step(s *check.Step) {
 	b.plan.Nodes = append(b.plan.Nodes, n)
 }
 
+// renamed refuses an earlier id that another step has, or had.
+func (b *builder) renamed(n *Node) {
+	what := fmt.Sprintf("step %q, which was renamed", n.ID)
+	b.taken(n.Pos, n.Was, what)
+	for _, other := range b.plan.Nodes {
+		if other.Was == n.Was {
+			b.refuseID(n.Pos, n.Was, what)
+		}
+	}
+}
+
 // rekey puts a key_by before a node that needs another key than the records have.
 func (b *builder) rekey(n *Node, s *check.Step) {
 	if s.KeyOK {
@@ -190,6 +206,7 @@ func (b *builder) rekey(n *Node, s *check.Step) {
 	}
 	key := *n
 	key.ID, key.Kind, key.Implicit = s.ID+".key", KindKeyBy, true
+	key.Was = n.wasPart("key")
 	key.Rows, key.Value, key.Window = s.In.Scope.Rows, s.In.Scope.Value, s.In.Scope.Window
 	key.KeyBy = &KeyBy{Key: s.Program, Topic: b.name(key.StreamID(), "repartition")}
 	if j := s.Tree.Join; j != nil && j.Type.Value != "inner" && j.Type.Set {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,7 +51,9 @@ type Difference struct {
 // part is what Diff compares of one source, table, node, sink or plugin.
 type part struct {
 	kind, id, print, state string
-	node                   *Node
+	// was is the id it had first, "" if it has always been id.
+	was  string
+	node *Node
 }
 
 // Diff compares what runs with what is wanted. running is nil for a new pipeline.
@@ -70,7 +73,7 @@ func Diff(running, wanted *Plan) *Difference {
 		switch {
 		case !ok:
 			d.add(Change{now.kind, now.id, DrainRestart, "+", "new"})
-		case was.print != now.print || was.state != now.state:
+		case was.id != now.id || was.print != now.print || was.state != now.state:
 			class, why := compare(was, now)
 			d.add(Change{now.kind, now.id, class, "~", why})
 		}
@@ -99,7 +102,7 @@ func (d *Difference) add(c Change) {
 
 func parts(p *Plan) map[string]part {
 	out := map[string]part{}
-	add := func(x part) { out[x.kind+" "+x.id] = x }
+	add := func(x part) { out[x.kind+" "+cmp.Or(x.was, x.id)] = x }
 	for _, s := range p.Sources {
 		add(part{kind: "source", id: s.ID, print: s.Fingerprint})
 	}
@@ -107,7 +110,7 @@ func parts(p *Plan) map[string]part {
 		add(part{kind: "table", id: t.ID, print: t.Fingerprint, state: t.Fingerprint})
 	}
 	for _, n := range p.Nodes {
-		add(part{kind: "step", id: n.ID, print: n.Fingerprint, state: n.State, node: n})
+		add(part{kind: "step", id: n.ID, was: n.Was, print: n.Fingerprint, state: n.State, node: n})
 	}
 	for _, s := range p.Sinks {
 		add(part{kind: "sink", id: s.ID, print: s.Fingerprint})
@@ -125,6 +128,9 @@ func compare(was, now part) (Class, string) {
 	}
 	if was.node == nil {
 		return DrainRestart, "changed"
+	}
+	if was.id != now.id {
+		return DrainRestart, "was " + was.id + "; what it stored is kept"
 	}
 	a, b := was.node, now.node
 	switch {

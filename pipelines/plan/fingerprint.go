@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 
 	"github.com/millstream-io/millstream/pipelines/check"
@@ -53,6 +54,15 @@ func policyText(p check.Policy) string {
 	return fmt.Sprint(p.Then, p.DLQ, classes, p.RetryMax, p.RetryFirst, p.RetryLongest)
 }
 
+// resourcesText leaves out what the file does not say, so that plans of files stay what they were.
+func resourcesText(r Resources) string {
+	text := "{" + r.CommitInterval.String()
+	if r.Standby > 0 {
+		text += " standby " + strconv.Itoa(r.Standby)
+	}
+	return text + "}"
+}
+
 // fingerprints hashes every part and the whole.
 func (b *builder) fingerprints() {
 	p := b.plan
@@ -89,7 +99,7 @@ func (b *builder) fingerprints() {
 	for _, plugin := range p.Plugins {
 		all = append(all, plugin.Alias, plugin.Source, plugin.Memory)
 	}
-	all = append(all, p.Pipeline, p.Resources)
+	all = append(all, p.Pipeline, resourcesText(p.Resources))
 	p.Fingerprint = digest(all...)
 }
 

@@ -34,8 +34,9 @@ func (b *builder) joinStreams(n *Node, s *check.Step) {
 	n.Right = s.Other
 	if !s.OtherKeyOK {
 		in := s.OtherIn.Scope
-		key := &Node{ID: s.ID + ".with", Kind: KindKeyBy, From: []string{s.Other}, Set: s.OtherSet,
-			Policy: s.Policy, Pos: s.Tree.Pos, Deterministic: true, Implicit: true,
+		key := &Node{ID: s.ID + ".with", Was: n.wasPart("with"), Kind: KindKeyBy,
+			From: []string{s.Other}, Set: s.OtherSet, Policy: s.Policy, Pos: s.Tree.Pos,
+			Deterministic: true, Implicit: true,
 			Key: n.Key, Value: in.Value, Rows: in.Rows, Window: in.Window}
 		key.KeyBy = &KeyBy{Key: s.OtherOn, Topic: b.name(key.StreamID(), "repartition")}
 		if j.Type.Value == "outer" {

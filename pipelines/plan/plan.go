@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -122,7 +123,9 @@ const (
 
 // Node is one operator.
 type Node struct {
-	ID   string
+	ID string
+	// Was is the id the step had first, "" if it has always been ID.
+	Was  string
 	Kind Kind
 	// From are the ids of sources, nodes and arms the node reads. Several are merged.
 	From []string
@@ -351,6 +354,8 @@ type SubTopology struct {
 // Resources are the pipeline's bounds.
 type Resources struct {
 	CommitInterval time.Duration
+	// Standby is how many workers keep a copy of the state of a task that another one runs.
+	Standby int
 }
 
 // DefaultCommitInterval is how often positions and state are committed.
@@ -371,11 +376,23 @@ const (
 
 // StreamID is the id under which the streams layer runs the node: that layer's ids have no dots,
 // which the ids of implicit nodes have.
+// A step that was renamed keeps the one it had, which names its state and its topics.
 func (n *Node) StreamID() string {
 	if n.Foreign != nil {
-		return strings.ReplaceAll(n.ID, ".", ":")
+		return strings.ReplaceAll(n.first(), ".", ":")
 	}
-	return strings.ReplaceAll(n.ID, ".", "-")
+	return strings.ReplaceAll(n.first(), ".", "-")
+}
+
+// first is the id the node had first.
+func (n *Node) first() string { return cmp.Or(n.Was, n.ID) }
+
+// wasPart is Was of a node that belongs to this one.
+func (n *Node) wasPart(name string) string {
+	if n.Was == "" {
+		return ""
+	}
+	return n.Was + "." + name
 }
 
 // UserID is the id of the step in the file: an implicit node belongs to the step, or the table, it

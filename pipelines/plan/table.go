@@ -143,6 +143,10 @@ func (b *builder) taken(at lang.Pos, id, what string) {
 	if b.plan.Source(id) == nil && b.stepOf(id) == nil {
 		return
 	}
+	b.refuseID(at, id, what)
+}
+
+func (b *builder) refuseID(at lang.Pos, id, what string) {
 	b.findings = append(b.findings, lang.Finding{File: at.File, Line: at.Line, Col: at.Col,
 		Width: 1, Code: check.CodeDuplicateID, Severity: lang.Error,
 		Message: fmt.Sprintf("the id %q is needed for %s", id, what),
@@ -167,8 +171,8 @@ func (b *builder) reads(s *check.Step) []string {
 
 // part makes a node that belongs to the one of s.
 func (b *builder) part(n *Node, s *check.Step, name string, from ...string) *Node {
-	part := &Node{ID: s.ID + "." + name, From: from, Implicit: true, Pos: n.Pos, Set: s.Set,
-		Policy: n.Policy, Deterministic: true, OverTable: true,
+	part := &Node{ID: s.ID + "." + name, Was: n.wasPart(name), From: from, Implicit: true,
+		Pos: n.Pos, Set: s.Set, Policy: n.Policy, Deterministic: true, OverTable: true,
 		Key: s.In.Scope.Key, Value: s.In.Scope.Value, Rows: s.In.Scope.Rows}
 	b.taken(n.Pos, part.StreamID(), fmt.Sprintf("step %q", s.ID))
 	b.plan.Nodes = append(b.plan.Nodes, part)

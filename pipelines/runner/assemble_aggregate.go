@@ -44,7 +44,7 @@ func (a *assembly) aggregateOptions(
 ) aggregate.Options {
 	agg := n.Aggregate
 	opts := aggregate.Options{
-		Windows: windowsOf(agg), Store: n.ID, OnError: policy, Grace: agg.Grace,
+		Windows: windowsOf(agg), Store: n.StreamID(), OnError: policy, Grace: agg.Grace,
 		Late: a.late(agg.Late, agg.LateTopic), Lateness: agg.Lateness, Forget: agg.TTL,
 		SkipUnchanged: agg.SkipUnchanged, Table: n.OverTable, Fields: a.foldFields(n),
 		Result: foldResult(agg),
@@ -211,10 +211,12 @@ func foldResult(agg *plan.Aggregate) func(*operator.Record, []aggregate.Value) e
 func (a *assembly) gate(n *plan.Node, id, from string, policy *operator.ErrorPolicy) {
 	g := n.Gate
 	if n.Kind == plan.KindDedupe {
-		a.b.Dedupe(id, from, gate.DedupeOptions{Within: g.Within, Store: n.ID, OnError: policy})
+		a.b.Dedupe(id, from, gate.DedupeOptions{Within: g.Within, Store: n.StreamID(),
+			OnError: policy})
 		return
 	}
-	opts := gate.ThrottleOptions{Count: g.Count, Per: g.Within, Store: n.ID, OnError: policy}
+	opts := gate.ThrottleOptions{Count: g.Count, Per: g.Within, Store: n.StreamID(),
+		OnError: policy}
 	if g.Keyed {
 		opts.Key = gate.ByKey
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/millstream-io/millstream/pipelines/query"
 	"github.com/millstream-io/millstream/plugins/pluginpb"
 	"github.com/millstream-io/millstream/streams/client"
+	"github.com/millstream-io/millstream/streams/state"
 	"github.com/millstream-io/millstream/streams/task"
 )
 
@@ -146,11 +147,12 @@ func (in *instance) assemble(
 	}
 	opts := task.Options{Topology: topology, Cluster: cluster, StateDir: in.runner.stateDir(),
 		Group: in.app, CommitInterval: in.p.plan.Resources.CommitInterval, Logger: in.log,
-		SkipLost: in.p.revision.SkipLost}
+		SkipLost: in.p.revision.SkipLost, State: state.Options{Budget: in.runner.budget}}
 	if in.shared() {
 		opts.Share = &task.Share{Instance: in.runner.opts.Instance + "/" + in.app,
-			Standby: in.runner.opts.Standby, Address: in.runner.opts.Address(),
-			Alone: func(ctx context.Context) error { return in.lead(ctx, cluster) }}
+			Standby: max(in.runner.opts.Standby, in.p.plan.Resources.Standby),
+			Address: in.runner.opts.Address(),
+			Alone:   func(ctx context.Context) error { return in.lead(ctx, cluster) }}
 	}
 	if err := in.bounds(ctx, cluster, made, &opts); err != nil {
 		return err

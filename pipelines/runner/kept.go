@@ -92,7 +92,7 @@ func (a *assembly) nodeStore(node *topology.Node, spec operator.StoreSpec) (quer
 	if n.Table != nil {
 		s.Node = n.UserID() // as the file calls it
 	}
-	if part, ok := strings.CutPrefix(spec.Name, n.ID+"-"); ok {
+	if part, ok := strings.CutPrefix(spec.Name, n.StreamID()+"-"); ok {
 		s.Part = part
 	}
 	if n.Aggregate != nil {
@@ -121,7 +121,7 @@ func (a *assembly) nodeOf(id string) *plan.Node {
 	for _, n := range a.plan.Nodes {
 		rest, ok := strings.CutPrefix(id, n.StreamID())
 		if ok && (rest == "" || strings.ContainsAny(rest[:1], ":-")) &&
-			(found == nil || len(found.ID) < len(n.ID)) {
+			(found == nil || len(found.StreamID()) < len(n.StreamID())) {
 			found = n
 		}
 	}

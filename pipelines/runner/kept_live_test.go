@@ -131,12 +131,12 @@ func TestRowsOfOtherWorkersAreAskedThere(t *testing.T) {
 		server := httptest.NewUnstartedServer(nil)
 		m.address = server.Listener.Addr().String()
 		m.run = runner.New(runner.Options{Cluster: r.newCluster, Logger: r.logger(),
-			StateDir: fmt.Sprintf("%s/%d", r.state, i), Instance: fmt.Sprintf("w%d", i), Standby: 1,
+			StateDir: fmt.Sprintf("%s/%d", r.state, i), Instance: fmt.Sprintf("w%d", i),
 			Address: func() string { return m.address }})
 		server.Config.Handler = query.Handler(query.HandlerOptions{Source: m.run})
 		server.Start()
 		t.Cleanup(server.Close)
-		m.s = r.launch(m.run, liveCounts)
+		m.s = r.launch(m.run, liveCounts+"resources: {standby: 1}\n")
 		members = append(members, m)
 	}
 	var want []string
