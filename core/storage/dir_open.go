@@ -47,7 +47,7 @@ func newDir(opts DirOptions) *Dir {
 		flushWake:       make(chan struct{}, 1),
 	}
 	d.journal = &groupJournal{dir: d, size: journalBytes, token: make(chan struct{}, 1),
-		logs: map[*Log]struct{}{}}
+		logs: map[*Log]struct{}{}, ahead: make(chan struct{}, 1)}
 	d.looked.at = opts.Now()
 	d.Configure(opts.Settings)
 	d.mu.logs = make(map[TopicPartition]*Log)

@@ -22,6 +22,7 @@ func (d *Dir) Run(ctx context.Context) error {
 	wg.Go(func() { d.runFlusher(ctx) })
 	wg.Go(func() { d.runHousekeeping(ctx) })
 	wg.Go(func() { d.runScrub(ctx) })
+	wg.Go(func() { d.journal.runAhead(ctx) })
 	select {
 	case <-ctx.Done():
 	case <-d.failedNow:

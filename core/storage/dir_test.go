@@ -171,7 +171,9 @@ func TestGroupCommitPublishesAndNotifies(t *testing.T) {
 		require.Equal(t, [2]int64{2, 1}, <-moves)
 		require.Equal(t, [2]int64{2, 2}, <-moves)
 
-		// While one sync runs, the appends that come share the next one.
+		// While one sync runs, the appends that come share the next one. What the journal does ahead is
+		// done before.
+		synctest.Wait()
 		fault.Inject(vfs.Rule{Op: vfs.OpSync, Delay: time.Second})
 		before := fault.Count(vfs.OpSync)
 		for range 50 {

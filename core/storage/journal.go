@@ -60,7 +60,7 @@ const (
 	pieceHeader    = 42
 	journalBytes   = 8 << 20   // from where on a new lap begins
 	journalRound   = 256 << 10 // most that is taken at once
-	journalFill    = 256 << 10 // how far the file is filled with zeros ahead
+	journalFill    = 256 << 10 // how far a round fills the file with zeros ahead
 	journalAppends = 64 << 10  // a log with more than that to be synced is synced by itself
 )
 
@@ -85,6 +85,10 @@ type groupJournal struct {
 	buf        []byte
 	// logs have pieces of this generation.
 	logs map[*Log]struct{}
+	// aheadAt is the position from which on the logs' files are to be synced before the lap ends.
+	aheadAt int64
+	// ahead wakes who does that, and fills the file.
+	ahead chan struct{}
 	// round is reused.
 	round []journaled
 }
@@ -236,11 +240,14 @@ func (j *groupJournal) write() error {
 		return err
 	}
 	j.pos += (int64(len(j.buf)) + journalBlock - 1) / journalBlock * journalBlock
+	if j.pos >= j.aheadAt {
+		wake(j.ahead)
+	}
 	return nil
 }
 
-// fill writes zeros where the first lap comes next. Syncing what takes the place of something costs
-// a third less than syncing a file that grows.
+// fill writes zeros where the first lap comes next, at least up to end. Syncing what takes the
+// place of something costs a third less than syncing a file that grows.
 func (j *groupJournal) fill(end int64) error {
 	if end <= j.filled || j.filled >= j.size {
 		return nil
@@ -299,6 +306,7 @@ func (j *groupJournal) create() error {
 	}
 	j.file, j.named, j.generation, j.pos, j.filled = f, false, firstGeneration(), j.size, 0
 	j.used.Store(true)
+	wake(j.ahead)
 	return j.start()
 }
 
@@ -321,6 +329,7 @@ func (j *groupJournal) start() error {
 		j.named = true
 	}
 	j.pos = journalBlock
+	j.aheadAt = j.pos + j.aheadStep()
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"syscall"
 	"testing"
 
 	"github.com/google/uuid"
@@ -137,6 +138,76 @@ func TestJournalLaps(t *testing.T) {
 	require.Error(t, err, "gone with a clean shutdown")
 	r.logs[0], _ = mustOpen(t, r.disk.CrashClone(1), "/data").Log(TopicPartition{"t", 0})
 	require.Equal(t, ends[0], r.logs[0].EndOffset())
+}
+
+// TestJournalSyncsFilesBeforeTheLapEnds: at half of a short lap somebody is asked to sync the logs'
+// files, of which nothing is published; that the end of the lap syncs them stays.
+func TestJournalSyncsFilesBeforeTheLapEnds(t *testing.T) {
+	r := newJournalRig(t, 3)
+	j := r.dir.journal
+	r.dir.ShortenJournal(8 << 10)
+	for i := range r.logs {
+		r.append(i)
+	}
+	r.flush()
+	<-j.ahead // the new file is filled
+	var due []int64
+	for first := j.generation; j.generation == first; {
+		for i := range r.logs {
+			r.append(i)
+		}
+		r.flush()
+		if j.dueAhead() {
+			require.Len(t, j.ahead, 1, "nobody was asked at %d", j.pos)
+			<-j.ahead
+			due = append(due, j.pos)
+			filed, before := r.logs[0].filed.Load(), r.fs.Count(vfs.OpSync)
+			j.syncAhead(t.Context())
+			require.Equal(t, 3, r.fs.Count(vfs.OpSync)-before)
+			require.Equal(t, filed, r.logs[0].filed.Load())
+		}
+		end := r.logs[0].EndOffset()
+		r.requireEnds(end, end, end)
+	}
+	require.Greater(t, len(due), 1)
+	require.GreaterOrEqual(t, due[0], j.size/2)
+	require.Less(t, due[0], j.size)
+}
+
+// TestJournalIsFilledAhead: a new file, to its whole size and no further; what is in it stays.
+func TestJournalIsFilledAhead(t *testing.T) {
+	r := newJournalRig(t, 1)
+	j := r.dir.journal
+	r.dir.ShortenJournal(journalFill + 5000)
+	j.fillAhead()
+	require.Zero(t, j.filled, "there is no file")
+	r.append(0)
+	r.flush()
+	require.Len(t, j.ahead, 1)
+	j.fillAhead()
+	size, err := j.file.Size()
+	require.NoError(t, err)
+	require.Equal(t, int64(journalFill+5000), size)
+	r.requireEnds(2)
+	before := r.fs.Count(vfs.OpSync)
+	j.fillAhead()
+	require.Equal(t, before, r.fs.Count(vfs.OpSync), "it was filled before")
+	r.dir.ShortenJournal(2 * journalFill)
+	r.fs.Inject(vfs.Rule{Op: vfs.OpSync, Times: 1, Err: syscall.EIO})
+	j.fillAhead()
+	require.ErrorIs(t, r.logs[0].Err(), ErrDirFailed)
+}
+
+// TestJournalFailsTheDirectoryIfAFileIsNotSyncedAhead: the kernel tells once that bytes are lost.
+func TestJournalFailsTheDirectoryIfAFileIsNotSyncedAhead(t *testing.T) {
+	for _, cause := range []error{syscall.EIO, syscall.ENOSPC} {
+		r := newJournalRig(t, 2)
+		r.append(0)
+		r.flush()
+		r.fs.Inject(vfs.Rule{Op: vfs.OpSync, Times: 1, Err: cause})
+		r.dir.journal.syncAhead(t.Context())
+		require.ErrorIs(t, r.logs[1].Err(), ErrDirFailed, "%v", cause)
+	}
 }
 
 // TestJournalBringsNothingBack: what was truncated, or deleted with its partition, does not come
