@@ -64,7 +64,7 @@ func TestPipelineRunsStopsAndStarts(t *testing.T) {
 	require.Equal(t, "running", st.Wanted)
 	text := c.ok("pipeline", "status", "life")
 	require.Contains(t, text, "state     running")
-	require.Contains(t, text, "SOURCE   TOPIC    CONNECTOR  RECORDS  LAG  STATE")
+	require.Contains(t, text, "SOURCE   TOPIC    CONNECTOR  RECORDS  DEAD  LAG  WATERMARK")
 	require.NotContains(t, c.ok("pipeline", "status", "life", "--no-headers"), "SOURCE")
 	require.Contains(t, c.ok("pipeline", "ls"), "life")
 	require.Contains(t, c.run("pipeline", "status", "live").err, `did you mean "life"?`)
