@@ -22,7 +22,8 @@ type entries []entry
 
 // compare orders entries: first and last by time or by arrival, collect by time and arrival,
 // topk by falling value, then time, then what is shown. Rows of a table have no arrival (order is
-// 0 for all): of the same time the one with the smaller bytes comes first.
+// 0 for all): of the same time the one with the smaller bytes comes first, so that the first and
+// the last of several are the two ends of one order.
 func (f *Field) compareEntries(a, b *entry) (int, error) {
 	byTime := cmp.Or(cmp.Compare(a.ts, b.ts), cmp.Compare(a.order, b.order))
 	switch {
@@ -36,11 +37,11 @@ func (f *Field) compareEntries(a, b *entry) (int, error) {
 	case (f.Func == First || f.Func == Last) && f.ByOffset:
 		byTime = cmp.Compare(a.order, b.order)
 	}
-	if f.Func == Last {
-		byTime = -byTime
-	}
 	if byTime == 0 && a.order == 0 {
 		byTime = bytes.Compare(a.value.appendIdentity(nil), b.value.appendIdentity(nil))
+	}
+	if f.Func == Last {
+		byTime = -byTime
 	}
 	return byTime, nil
 }

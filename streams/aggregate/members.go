@@ -132,7 +132,11 @@ func (f *Field) appendPlace(dst []byte, in *argument) []byte {
 		dst = appendTime(appendOrdered(dst, in.value, 0xff), in.ts, 0)
 		return in.shown.appendIdentity(dst)
 	case Last:
-		return in.value.appendIdentity(appendTime(dst, in.ts, 0xff))
+		dst = appendTime(dst, in.ts, 0xff)
+		at := len(dst)
+		dst = state.AppendEscaped(dst, in.value.appendIdentity(nil))
+		mask(dst[at:], 0xff)
+		return dst
 	case First, Collect:
 		return in.value.appendIdentity(appendTime(dst, in.ts, 0))
 	}
@@ -152,14 +156,12 @@ func appendMasked(dst []byte, x uint64, mask byte) []byte {
 }
 
 // appendOrdered appends a number or a string so that bytes compare as the values do, reversed by a
-// mask of 0xff. No value's bytes are the beginning of another one's.
-func appendOrdered(dst []byte, v Value, mask byte) []byte {
+// flip of 0xff. No value's bytes are the beginning of another one's.
+func appendOrdered(dst []byte, v Value, flip byte) []byte {
 	if v.Kind == String {
 		at := len(dst) + 1
-		dst = state.AppendEscaped(append(dst, 's'^mask), []byte(v.Text))
-		for i := at; i < len(dst); i++ {
-			dst[i] ^= mask
-		}
+		dst = state.AppendEscaped(append(dst, 's'^flip), []byte(v.Text))
+		mask(dst[at:], flip)
 		return dst
 	}
 	x := float(v)
@@ -176,8 +178,15 @@ func appendOrdered(dst []byte, v Value, mask byte) []byte {
 	} else {
 		bits ^= 1 << 63
 	}
-	dst = appendMasked(append(dst, 'n'^mask), bits, mask)
-	return appendMasked(dst, uint64(whole)^1<<63, mask)
+	dst = appendMasked(append(dst, 'n'^flip), bits, flip)
+	return appendMasked(dst, uint64(whole)^1<<63, flip)
+}
+
+// mask turns the order of what state.AppendEscaped wrote round, if by is 0xff.
+func mask(b []byte, by byte) {
+	for i := range b {
+		b[i] ^= by
+	}
 }
 
 // memberCount decodes how often a value is there; its entry begins at size.

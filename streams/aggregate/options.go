@@ -186,6 +186,9 @@ func (o *Options) Stores() []operator.StoreSpec {
 	rows := false
 	for i := range o.Fields {
 		format.WriteString(" " + o.Fields[i].meaning())
+		if o.Table && o.Fields[i].Func == Last {
+			format.WriteString("/falling") // of one time, by their bytes
+		}
 		rows = rows || o.inRows(&o.Fields[i])
 	}
 	kind := operator.KeyValue

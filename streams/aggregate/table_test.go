@@ -38,8 +38,8 @@ func tableModel(rows map[string]tableRow, group string) string {
 	})
 	want := plain(list)
 	last := list[0]
-	for _, r := range list { // of the last ones the smallest
-		if r.ts > last.ts {
+	for _, r := range list { // of the last ones the largest
+		if r.ts >= last.ts {
 			last = r
 		}
 	}
@@ -108,6 +108,41 @@ func TestRuleB19_TableAggregatesAgreeWithAModel(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestRuleB19_RowsOfOneTimeHaveTwoEnds: of rows with the same time first and last are the smallest
+// and the largest by bytes, and a text is smaller than one that goes on behind it.
+func TestRuleB19_RowsOfOneTimeHaveTwoEnds(t *testing.T) {
+	f := func(name string, fn aggregate.Func) aggregate.Field {
+		return aggregate.Field{Name: name, Func: fn, Value: number}
+	}
+	b := newBench(t, aggregate.Options{Table: true, Fields: []aggregate.Field{{Name: "n"},
+		f("f", aggregate.First), f("l", aggregate.Last)}})
+	change := func(old, next string) string {
+		rec := operator.Record{Key: []byte("g"), Order: 1}
+		if old != "" {
+			rec.Old = &operator.Record{Key: []byte("g"), Value: []byte(old)}
+		}
+		if next != "" {
+			rec.Value = []byte(next)
+		}
+		got := b.process(&operator.Batch{Records: []operator.Record{rec}})
+		require.Len(t, got, 1)
+		return got[0][strings.Index(got[0], `"f":`):]
+	}
+	for _, c := range [][3]string{
+		{"", `"ab"`, `"f":"ab","l":"ab"}@0`},
+		{"", `"abc"`, `"f":"ab","l":"abc"}@0`},
+		{"", `"ab\u0000"`, `"f":"ab","l":"abc"}@0`},
+		{"", `"a"`, `"f":"a","l":"abc"}@0`},
+		{`"abc"`, "", `"f":"a","l":"ab\u0000"}@0`},
+		{`"ab\u0000"`, "", `"f":"a","l":"ab"}@0`},
+		{`"a"`, "", `"f":"ab","l":"ab"}@0`},
+		{`"ab"`, "", `"f":null,"l":null}@0`},
+	} {
+		require.Equal(t, c[2], change(c[0], c[1]), "%s to %s", c[0], c[1])
+		b.restart()
+	}
 }
 
 // approx is the part of the model that tables do not have.
