@@ -40,8 +40,11 @@ func groupStep(n *plan.Node, now func() time.Time) operator.Factory {
 		return operator.Regroup(func(r *operator.Record) ([]byte, error) {
 			key, isNull, err := n.KeyBy.Key.AppendKey(mem.tail(), v.at(r))
 			v.note(r)
-			if err != nil || isNull {
+			switch {
+			case err != nil:
 				return nil, classify(err)
+			case isNull: // it would be in no group, and nobody would know
+				return nil, operator.WithClass(operator.ClassNullKey, operator.ErrNullKey)
 			}
 			return mem.keep(key), nil
 		})()

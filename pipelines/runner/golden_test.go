@@ -25,6 +25,8 @@ type goldenFile struct {
 	close string
 	// pairs: what comes out are pairs of a join; passes: records as they were.
 	pairs, passes bool
+	// onError is more of the policy than dead letters.
+	onError string
 	// plain: pairs are shown without their key.
 	plain bool
 	// ticks: time moves on behind each line, so that what passes between tasks is known to be all.
@@ -142,6 +144,7 @@ func (f *goldenFile) aggregate(args map[string]string, ms func(string) string) *
 	switch {
 	case table:
 		f.tables, from = "tables: {t: {from: in}}\n", "t"
+		f.onError = ", by_class: {key: drop}" // a null group drops the row
 		by = `split(value, ",")[0] == "null" ? nil : split(value, ",")[0]`
 		f.ticks = true
 	case window != "" && args["count"] == "":
@@ -202,7 +205,8 @@ func (f *goldenFile) yaml() string {
 	if strings.Contains(f.steps, "id: m,") {
 		last = "m"
 	}
-	return "version: 1\npipeline: golden\n" + f.head + "on_error: {dlq: dlq}\nsources:\n" + f.sources +
+	return "version: 1\npipeline: golden\n" + f.head + "on_error: {dlq: dlq" + f.onError +
+		"}\nsources:\n" + f.sources +
 		f.tables + "steps:\n" + f.steps + "sinks: {out: {from: " + last + ", topic: out}}\n"
 }
 

@@ -7,6 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/millstream-io/millstream/pipelines/deploy"
+	"github.com/millstream-io/millstream/streams/operator"
 )
 
 // tableSources are two files of rows: what comes later replaces what came before.
@@ -73,11 +76,17 @@ var tableCases = map[string]struct {
 - {id: f, filter: value == nil || value.n > 4}
 - {id: m, map: {n: value?.n, back: refund?.eur}}`, map[string]string{
 		"a": `{"n":5,"back":1}`, "b": `{"n":8,"back":null}`, "z": `{"n":null,"back":9}`}},
+	"a group without rows": {`- {id: f, from: order, filter: value.open and value.id == "c"}
+- {id: g, aggregate: {by: value.who, fields: {n: count, s: {sum: value.n}, top: {max: value.n}}}}`,
+		map[string]string{"bob": `{"n":0,"s":0,"top":null}`}},
+	"a group without rows goes": {`- {id: f, from: order, filter: value.open and value.id == "c"}
+- {id: g, aggregate: {by: value.who, fields: {n: count}}}
+- {id: left, filter: value.n > 0}`, map[string]string{}},
 	"a sink of a table": {`- {id: m, from: order, set: {n: 2 * value.n}}
 - {id: u, unset: [at, open, id, who]}`, map[string]string{
 		"a": `{"n":10}`, "b": `{"n":16}`, "c": `{"n":4}`, "d": `{"n":2}`}},
-	"a table of groups joined with another": {`- {id: g, from: order, aggregate: {by: value.who, ` +
-		`fields: {n: count}}}
+	"a table of groups joined with another": {`- {id: f, from: order, filter: value.who != nil}
+- {id: g, aggregate: {by: value.who, fields: {n: count}}}
 - {id: j, join: {table: person, on: key}}
 - {id: m, map: {n: value.n, city: person.city}}`, map[string]string{
 		"ann": `{"n":1,"city":"oslo"}`, "bob": `{"n":2,"city":"rome"}`}},
@@ -113,6 +122,26 @@ func TestTables(t *testing.T) {
 			require.Equal(t, tc.want, rows)
 		})
 	}
+}
+
+// The parts of a join by a foreign key are nodes of the plan, and the status counts them as such.
+func TestStatusCountsThePartsOfAForeignJoin(t *testing.T) {
+	r := newRig(t)
+	r.file("orders.jsonl", orderRows)
+	r.file("people.jsonl", peopleRows)
+	r.file("refunds.jsonl", refundRows)
+	st := r.run(tableSources + `steps:
+  - {id: j, from: order, join: {table: person, on: value.who}}
+sinks: {out: {topic: out}}
+`)
+	steps := map[string]deploy.StepStatus{}
+	for _, s := range st.Steps {
+		steps[s.ID] = s
+	}
+	require.EqualValues(t, 6, steps["j.ask"].In, "one for each order")
+	require.Positive(t, steps["j.ask"].Out)
+	require.GreaterOrEqual(t, steps["j.match"].In, int64(3), "people, and who asks for them")
+	require.Positive(t, steps["j.match"].Out)
 }
 
 // Rows of compacted topics that others write, with real deletions.
@@ -222,6 +251,32 @@ steps: ` + tc.steps + "\nsinks: {out: {topic: out}}\n")
 			require.Equal(t, tc.out, r.values("out"))
 			require.Equal(t, tc.dead, r.values("dead"))
 		})
+	}
+}
+
+// A row of a table whose group is null is in none, and that is said: as of a stream.
+func TestB23_NullGroupsOfTables(t *testing.T) {
+	for policy, dead := range map[string][]string{
+		"{then: dlq, dlq: dead}": {
+			`d={"id":"d","who":null,"n":1,"open":true,"at":"2026-01-01T00:00:35Z"}`},
+		"{then: stop, by_class: {key: drop}}": nil,
+	} {
+		r := newRig(t)
+		r.file("orders.jsonl", orderRows)
+		r.file("people.jsonl", peopleRows)
+		r.file("refunds.jsonl", refundRows)
+		r.run(strings.Replace(tableSources, "{then: dlq, dlq: dead}", policy, 1) + `steps:
+  - {id: g, from: order, aggregate: {by: value.who, fields: {n: count}}}
+sinks: {out: {topic: out}}
+`)
+		rows, _ := r.rowsOf("out")
+		require.Equal(t, map[string]string{"ann": `{"n":1}`, "bob": `{"n":2}`}, rows)
+		require.Equal(t, dead, r.values("dead"))
+		for _, rec := range r.read("dead") {
+			for _, h := range rec.Headers {
+				require.False(t, h.Key == operator.HeaderDLQClass && string(h.Value) != "key")
+			}
+		}
 	}
 }
 
