@@ -35,6 +35,9 @@ func (in *instance) names() *stepNames {
 // add counts a step of a task where it belongs.
 func (n *stepNames) add(row *deploy.TaskStatus, step task.StepStats, stores map[string]int64) {
 	base, part, isPart := strings.Cut(step.Step, ":")
+	if _, whole := n.nodes[step.Step]; whole { // a part of a join that the plan shows
+		base, isPart = step.Step, false
+	}
 	one := stepStatus(step, stores)
 	switch {
 	case isPart && n.sinks[base] && (part == "out" || part == "sink"):
