@@ -77,6 +77,7 @@ func (st *pipelineStatus) text(b *strings.Builder, p *output.Printer) error {
 	if st.Error != "" {
 		fmt.Fprintf(b, "error     %s\n", st.Error)
 	}
+	st.waits(b, time.Now())
 	if err := st.tables(b, p); err != nil {
 		return err
 	}

@@ -141,8 +141,10 @@ type Status struct {
 	Sinks   []SinkStatus   `json:"sinks,omitempty"`
 	// Tasks tell where each of them is. Where one process runs all of them, their counters are in the
 	// sums only.
-	Tasks  []TaskStatus `json:"tasks,omitempty"`
-	Replay *Replay      `json:"replay,omitempty"`
+	Tasks []TaskStatus `json:"tasks,omitempty"`
+	// Waits are the input partitions that hold records of others up.
+	Waits  []Wait  `json:"waits,omitempty"`
+	Replay *Replay `json:"replay,omitempty"`
 	// Worker is the one of several that speaks for the pipeline. Then Tasks are its own, and the sums
 	// wait for those of the others (Total).
 	Worker string `json:"worker,omitempty"`
@@ -170,6 +172,8 @@ type SourceStatus struct {
 	Watermark  time.Time `json:"watermark,omitzero"`
 	LagSeconds float64   `json:"watermark_lag_seconds,omitempty"`
 	Error      string    `json:"error,omitempty"`
+	// IdleAfterSeconds without records let a partition hold up nobody; 0 is never.
+	IdleAfterSeconds float64 `json:"idle_after_seconds,omitempty"`
 	// read are the records that the tasks have read.
 	read int64
 }

@@ -21,6 +21,8 @@ type TaskStatus struct {
 	// LagSeconds is how far the watermark is behind the time of reading; it is not written.
 	LagSeconds float64 `json:"watermark_lag_seconds,omitempty"`
 	StateBytes int64   `json:"state_bytes"`
+	// Held: records that were read wait for an input, see InputStatus.Awaited.
+	Held bool `json:"held,omitempty"`
 	// Restored of ToRestore changelog records were read when the task was opened.
 	Restored  int64         `json:"restored,omitempty"`
 	ToRestore int64         `json:"to_restore,omitempty"`
@@ -44,6 +46,11 @@ type InputStatus struct {
 	// Watermark is the event time of the partition, LagSeconds as in TaskStatus.
 	Watermark  time.Time `json:"watermark,omitzero"`
 	LagSeconds float64   `json:"watermark_lag_seconds,omitempty"`
+	// Awaited: the partition is read to its end and is the slowest of the task. Writers are the tasks
+	// that fill it and are waited for. Seen is when its last record came, or the run began.
+	Awaited bool      `json:"awaited,omitempty"`
+	Writers []string  `json:"awaited_writers,omitempty"`
+	Seen    time.Time `json:"seen,omitzero"`
 }
 
 // Work is what a step did in this process, from zero.
@@ -161,6 +168,7 @@ func (st Status) Sum() Status {
 		st.RecordsOut += st.Sinks[i].wrote
 		st.DeadLettered += st.Sinks[i].DeadLettered
 	}
+	st.Waits = st.waits()
 	return st
 }
 

@@ -179,6 +179,7 @@ type Table struct {
 	Retention  Tree      `yaml:"retention"`
 	LookupOnly Boolean   `yaml:"lookup_only"`
 	Global     Boolean   `yaml:"global"`
+	IdleAfter  Duration  `yaml:"idle_after"`
 
 	Pos Pos
 }
@@ -187,6 +188,7 @@ func (*Table) object() (string, string) { return "a table", "the latest value pe
 
 func (t *Table) verify(d *decoder, n *node) {
 	topic, from := n.get("topic"), n.get("from")
+	t.verifyIdle(d, n)
 	if h := n.get("history"); h != nil && t.OutOfOrder.Value == "ignore" {
 		d.reportAt(h, CodeExclusive, "a table with a history: has no rows out of order, each holds "+
 			"in its own time", "remove out_of_order: or history:")
@@ -216,6 +218,22 @@ func (t *Table) verify(d *decoder, n *node) {
 		}
 		d.report(at, 1, CodeExclusive, "the formats of a table with from: are those of its source",
 			"declare key: and value: at the source")
+	}
+}
+
+// verifyIdle checks that idle_after: is where a topic is read in the order of event time.
+func (t *Table) verifyIdle(d *decoder, n *node) {
+	at := n.get("idle_after")
+	switch {
+	case at == nil || !t.IdleAfter.Set:
+	case t.IdleAfter.Value <= 0:
+		d.reportAt(at, CodeBadValue, "idle_after: must be above 0", "leave it away for no bound")
+	case n.has("from"):
+		d.reportAt(at, CodeExclusive, "a table with from: waits as what fills it does",
+			"declare idle_after: at the source")
+	case t.LookupOnly.Value || t.Global.Value:
+		d.reportAt(at, CodeExclusive, "nobody waits for a table whose rows count as they arrive",
+			"remove idle_after:")
 	}
 }
 

@@ -72,6 +72,8 @@ var keyTexts = map[string]keyText{
 	"Table.lookup_only": {doc: "true: rows count as they arrive, no join may be as_of: event_time"},
 	"Table.global": {doc: "true: every task keeps all rows, so that joins by any expression need " +
 		"not move records"},
+	"Table.idle_after": {doc: "time without records after which nobody waits for a partition of " +
+		"the topic; without it, the others wait"},
 	"Table.history": {doc: "how long rows that were replaced are kept, for joins as of event " +
 		"time"},
 	"Table.out_of_order": {doc: "what a row does that is older than the one it would replace: " +

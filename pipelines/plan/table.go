@@ -66,7 +66,8 @@ func (b *builder) root(t *check.Table) string {
 		scope := &expression.Scope{Key: t.Key, Value: t.Doc.Doc, Vars: b.plan.Vars}
 		b.plan.Sources = append(b.plan.Sources, &Source{ID: t.ID, Topic: t.Topic, Key: t.Key,
 			Value: t.Doc.Doc, Set: expression.NewSet(scope), Deterministic: true,
-			Policy: b.plan.Policy, CloseAtEnd: true, Pos: t.Tree.Pos})
+			Policy: b.plan.Policy, CloseAtEnd: true, IdleAfter: t.Tree.IdleAfter.Value,
+			Pos: t.Tree.Pos})
 	}
 	return t.ID
 }

@@ -73,7 +73,8 @@ func (in *instance) sourceStatus(st *deploy.Status, ingests []*ingest) {
 		byID[g.opts.ID] = g
 	}
 	for _, s := range in.p.plan.Sources {
-		row := deploy.SourceStatus{ID: s.ID, Topic: s.Topic, Table: s.TableOnly}
+		row := deploy.SourceStatus{ID: s.ID, Topic: s.Topic, Table: s.TableOnly,
+			IdleAfterSeconds: s.IdleAfter.Seconds()}
 		if g := byID[s.ID]; g != nil {
 			g.mu.Lock()
 			row.Records, row.Position, row.Ended, row.Error =
@@ -114,7 +115,7 @@ func (in *instance) taskStatus(w task.Status) []deploy.TaskStatus {
 	defer in.mu.Unlock()
 	for _, t := range w.Tasks {
 		row := deploy.TaskStatus{ID: t.ID(), Phase: string(t.Phase), At: now,
-			Watermark: eventTime(t.StreamTime), StateBytes: t.StateBytes, Here: true,
+			Watermark: eventTime(t.StreamTime), StateBytes: t.StateBytes, Here: true, Held: t.Held,
 			Restored: t.Restored, ToRestore: t.ToRestore}
 		if t.Phase == task.Running || t.Phase == task.Done {
 			row.Restored, row.ToRestore = 0, 0
@@ -122,7 +123,8 @@ func (in *instance) taskStatus(w task.Status) []deploy.TaskStatus {
 		for _, input := range t.Inputs {
 			row.Inputs = append(row.Inputs, deploy.InputStatus{Topic: input.Topic,
 				Partition: input.Partition, Position: input.Position, End: input.End, Lag: input.Lag,
-				Watermark: eventTime(input.Watermark)})
+				Watermark: eventTime(input.Watermark), Awaited: input.Awaited,
+				Writers: input.Writers, Seen: input.Seen})
 		}
 		for _, step := range t.Steps {
 			names.add(&row, step, t.Stores)

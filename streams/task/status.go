@@ -54,6 +54,8 @@ type TaskStatus struct {
 	ChangelogRows int64
 	// StreamTime of the task at its last commit, ms; operator.NoTime before anything was seen.
 	StreamTime int64
+	// Held: there are records that wait for an input, see InputStatus.Awaited.
+	Held bool
 	// StateBytes are rows in memory that are not in the state file yet, and the file. Stores tells
 	// about how much of it each store takes, as it was found some seconds ago.
 	StateBytes int64
@@ -80,6 +82,12 @@ type InputStatus struct {
 	Lag int64
 	// Watermark is the time of the partition, as that of Input.
 	Watermark int64
+	// Awaited: the partition is read to its end and the slowest one of the task, so that records of
+	// others wait for it. Writers are those of a repartition topic that are waited for.
+	Awaited bool
+	Writers []string
+	// Seen is when the last record of the partition came, or the run began.
+	Seen time.Time
 }
 
 // taskStatus is what the loop tells others.
@@ -98,6 +106,7 @@ type taskStatus struct {
 		restored   int64
 		toRestore  int64
 		streamTime int64
+		held       bool
 		stateBytes int64
 		stores     map[string]int64
 		lastCommit time.Time
@@ -149,15 +158,17 @@ func (t *loop) report(inputs []Input) {
 		st := InputStatus{
 			Topic: in.Topic, Partition: in.Partition, Table: in.Kind == TableInput,
 			Position: t.position(in), End: known.end, Watermark: in.Watermark,
+			Seen: known.seenAt(),
 		}
 		st.Lag = max(0, st.End-st.Position)
 		list = append(list, st)
 	}
+	held := t.reportAwaited(list)
 	now, size, stores := t.core.StreamTime(), t.db.Size(), t.db.StoreSizes()
 	t.status.mu.Lock()
 	defer t.status.mu.Unlock()
 	t.status.mu.inputs, t.status.mu.streamTime = list, now
-	t.status.mu.stateBytes, t.status.mu.stores = size, stores
+	t.status.mu.stateBytes, t.status.mu.stores, t.status.mu.held = size, stores, held
 }
 
 // position is the first offset of an input that is not processed: what the core says, but not
@@ -179,6 +190,7 @@ func (s *seat) snapshot() TaskStatus {
 		Inputs: s.status.mu.inputs, PerSecond: s.status.mu.perSecond,
 		Restored: s.status.mu.restored, ToRestore: s.status.mu.toRestore,
 		StreamTime: s.status.mu.streamTime, LastCommit: s.status.mu.lastCommit,
+		Held:      s.status.mu.held,
 		LastError: s.status.mu.lastError, StateBytes: s.status.mu.stateBytes,
 		Stores: s.status.mu.stores, Steps: s.status.stepsOf(),
 	}

@@ -53,8 +53,10 @@ func TestWorkerBoundedRun(t *testing.T) {
 	for _, task := range st.Tasks {
 		require.Equal(t, Done, task.Phase)
 		require.EqualValues(t, 250, task.Processed)
+		require.Len(t, task.Inputs, 1)
+		require.False(t, task.Inputs[0].Seen.IsZero())
 		require.Equal(t, []InputStatus{{Topic: "in", Partition: task.Partition, Position: 250,
-			End: 250}}, task.Inputs)
+			End: 250, Seen: task.Inputs[0].Seen}}, task.Inputs)
 	}
 	offsets, err := m.Admin().CommittedOffsets(t.Context(), "app")
 	require.NoError(t, err)
