@@ -22,7 +22,9 @@ type checker struct {
 	result   *Result
 
 	// broken: loading found errors, so that what is absent may just have been unreadable.
-	broken  bool
+	broken bool
+	// absent: one of them may have made a key absent, and not only wrong in place.
+	absent  bool
 	names   map[string]*endpoint // sources, steps and branches: what from: may name
 	schemas map[string]*expression.Type
 	// plugins used by some step.
@@ -40,7 +42,7 @@ func Check(tree *lang.Pipeline, findings []lang.Finding, opts Options) (*Result,
 		tree: tree, catalog: opts.Catalog, findings: slices.Clone(findings),
 		result: &Result{Tree: tree}, names: map[string]*endpoint{},
 		schemas: map[string]*expression.Type{}, pluginUses: map[string]bool{},
-		broken: lang.HasErrors(findings),
+		broken: lang.HasErrors(findings), absent: slices.ContainsFunc(findings, hidesKeys),
 	}
 	if !tree.Pos.IsSet() {
 		return c.result, lang.SortFindings(c.findings)
@@ -70,6 +72,13 @@ func Check(tree *lang.Pipeline, findings []lang.Finding, opts Options) (*Result,
 	}
 	c.loops()
 	return c.result, lang.SortFindings(c.findings)
+}
+
+// hidesKeys reports an error of loading after which a key may be missing from the tree: what is
+// wrong with a value leaves its place.
+func hidesKeys(f lang.Finding) bool {
+	return f.Severity == lang.Error && !slices.Contains([]lang.Code{lang.CodeBadValue,
+		lang.CodeBadDuration, lang.CodeBadSize, lang.CodeBadType}, f.Code)
 }
 
 // isGraphError reports an error after which nobody knows what reads what.

@@ -37,6 +37,7 @@ func (c *checker) group(s *Step) *Stream {
 	switch {
 	case s.In.Table:
 		c.overTable(s)
+	case s.In.Broken && len(s.From) == 0: // nobody knows whether it is a table
 	case c.bounds(s):
 		c.late(s, &a.Late)
 	default:
@@ -85,7 +86,7 @@ func (c *checker) bounds(s *Step) (timed bool) {
 		at(a.Unbounded.Pos, "unbounded:", "is for keys without windows of time", "remove it")
 	case a.TTL.Set && a.Unbounded.Value:
 		at(a.Unbounded.Pos, "unbounded:", "and ttl: exclude each other", "keep one of them")
-	case !a.TTL.Pos.IsSet() && !a.Unbounded.Value && !c.broken:
+	case !a.TTL.Pos.IsSet() && !a.Unbounded.Value && !c.absent:
 		c.report(s.Tree.OperatorPos, len(s.Tree.Operator), CodeUnbounded,
 			s.Tree.Operator+": without a window of time keeps every key there is, for ever",
 			"add  window: {tumbling: 1h},  or  ttl: 7d,  or  unbounded: true  if keys are few")

@@ -68,6 +68,7 @@ func (c *checker) merge(s *Step) *Stream {
 	for i, id := range s.From {
 		next := c.stream(id)
 		if next == nil || next.Broken {
+			broken.Table = next != nil && next.Table // what follows is still over a table
 			return broken
 		}
 		if i == 0 {

@@ -161,6 +161,7 @@ func (c *checker) joinTablesType(s *Step, j *lang.Join) {
 		c.report(j.Type.Pos, len("outer"), lang.CodeExclusive,
 			"a join by a foreign key has the keys of the left table, a right row that nobody names "+
 				"has none", "say  type: left,  or join by  on: key")
+		kind = "left"
 	}
 	row := s.Table.Doc
 	row.Name, row.Nullable = s.Row, kind == "left" || kind == "outer"
@@ -173,11 +174,13 @@ func (c *checker) joinTablesType(s *Step, j *lang.Join) {
 // leftMayMiss makes the value, and the rows of earlier joins, nullable: an outer join has rows
 // without a left one.
 func leftMayMiss(s *Step) {
-	if t := s.Out.Scope.Value.Type; t != nil {
-		nullable := *t
-		nullable.Nullable = true
-		s.Out.Scope.Value.Type = &nullable
+	t := s.Out.Scope.Value.Type
+	if t == nil {
+		t = expression.Any
 	}
+	nullable := *t
+	nullable.Nullable = true
+	s.Out.Scope.Value.Type = &nullable
 	for i := range s.Out.Scope.Rows {
 		s.Out.Scope.Rows[i].Nullable = true
 	}
