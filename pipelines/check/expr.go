@@ -48,6 +48,9 @@ func (c *checker) issue(e *lang.Expr, issue expression.Issue) {
 		!strings.HasPrefix(issue.Message, "unknown function") {
 		hint = fmt.Sprintf("a field is value.%[1]s, text is \"%[1]s\"", issue.Name)
 	}
+	if hint == "" && issue.Problem == expression.ProblemType && len(issue.Among) > 0 {
+		hint = "one of " + strings.Join(issue.Among, ", ") + ", or a layout as 2006-01-02"
+	}
 	const most = 12
 	if hint == "" && issue.Problem == expression.ProblemUnknownField && len(issue.Among) > 0 {
 		names := issue.Among[:min(most, len(issue.Among))]

@@ -51,9 +51,7 @@ func (c *checker) source(s *Source, at lang.Pos) {
 			s.Key = c.program(s.Set, in, &t.Key.Expr, expression.WantAny)
 			key = keyDoc(s.Key)
 		} else {
-			c.report(t.Key.Expr.Pos, len(t.Key.Expr.Text), CodeKeyRule,
-				"the key of a topic's records is there already; key: is its format here",
-				"say  key: string  and make a new key with a step:  - key_by: "+t.Key.Expr.Text)
+			c.keyFormat(&t.Key.Expr)
 		}
 	}
 	s.EventTime = c.program(s.Set, in, &t.EventTime, expression.WantTime)
@@ -70,6 +68,18 @@ func (c *checker) source(s *Source, at lang.Pos) {
 	if t.Connector.Set {
 		s.Connector = c.connector(t.Connector, &t.Config, RoleSource, t.Pos)
 	}
+}
+
+// keyFormat reports the key: of a topic that is no format: a mistyped one, or an expression.
+func (c *checker) keyFormat(key *lang.Expr) {
+	if text := normal(key.Text); lang.IsID(text) {
+		c.report(key.Pos, len(text), CodeKeyRule, fmt.Sprintf("%q is no format of a key", text),
+			"one of string, json, bytes")
+		return
+	}
+	c.report(key.Pos, len(key.Text), CodeKeyRule,
+		"the key of a topic's records is there already; key: is its format here",
+		"say  key: string  and make a new key with a step:  - key_by: "+key.Text)
 }
 
 // badTime is the policy of a source: that of the pipeline, and what on_bad_time says of records

@@ -230,12 +230,23 @@ var notOperators = map[string]string{
 	"<>": "!=", "===": "==", "LIKE": "contains", "IN": "in", "IS": "==", "is": "==", "%%": "%",
 }
 
+// notNames are what other languages call a value or a function of this one.
+var notNames = map[string]string{
+	"null": "nil", "NULL": "nil", "Null": "nil", "None": "nil", "Nil": "nil", "undefined": "nil",
+	"True": "true", "TRUE": "true", "False": "false", "FALSE": "false",
+	"upcase": "upper", "uppercase": "upper", "toUpper": "upper", "ucase": "upper",
+	"downcase": "lower", "lowercase": "lower", "toLower": "lower", "lcase": "lower",
+	"length": "len", "size": "len", "strlen": "len", "substring": "text[from:to]",
+	"substr": "text[from:to]", "ifnull": "coalesce", "nvl": "coalesce", "str": "string",
+	"to_string": "string", "to_int": "int", "to_float": "float", "number": "float",
+}
+
 // plainSyntax says what the parser says without the names of its tokens, and what to write instead
 // when that is known.
 func plainSyntax(message string) (said, hint string) {
 	switch message {
 	case "unexpected token EOF":
-		return "the expression ends where more is needed", ""
+		return "the expression ends where more is needed", "write what is missing"
 	case "literal not terminated":
 		return "the text does not end", "add the closing quote"
 	}
@@ -266,6 +277,9 @@ func isSyntax(message string) bool {
 // explainName adds what is special about a name that is not known.
 func (s *Set) explainName(issue *Issue, source string) {
 	issue.Message = fmt.Sprintf("unknown name %q", issue.Name)
+	if word := notNames[issue.Name]; word != "" {
+		issue.Hint = "write " + word
+	}
 	rest := []rune(source)[min(issue.Offset+issue.Width, utf8.RuneCountInString(source)):]
 	if strings.HasPrefix(strings.TrimSpace(string(rest)), "(") {
 		issue.Message = fmt.Sprintf("unknown function %q", issue.Name)

@@ -2,6 +2,8 @@ package expression
 
 import (
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -54,6 +56,7 @@ func (r *reviewer) node(node, parent ast.Node) {
 		r.add(node, Issue{Problem: ProblemUnknownName, Message: "$env is not part of the language",
 			Hint: "name the fields you need", Width: 4})
 	}
+	r.layout(node)
 	if call, ok := node.(*ast.CallNode); ok {
 		if id, ok := call.Callee.(*ast.IdentifierNode); ok && id.Value == "processing_time" {
 			r.add(id, Issue{Problem: ProblemProcessingTime, Warning: true, Width: len(id.Value),
@@ -70,6 +73,35 @@ func (r *reviewer) node(node, parent ast.Node) {
 	}
 	r.path(node, parent, steps)
 }
+
+// layout reports a word for the form of a time that is none of those that have names. Go's own
+// layouts have a sign or a digit first: 2006-01-02.
+func (r *reviewer) layout(node ast.Node) {
+	call, ok := node.(*ast.CallNode)
+	if !ok || len(call.Arguments) == 0 {
+		return
+	}
+	function, ok := call.Callee.(*ast.IdentifierNode)
+	text, isText := call.Arguments[len(call.Arguments)-1].(*ast.StringNode)
+	if !ok || !isText || !layoutName.MatchString(text.Value) || layouts[text.Value] != "" {
+		return
+	}
+	among := slices.Sorted(maps.Keys(layouts))
+	switch function.Value {
+	case "parse_time":
+		if among = append(among, "unix", "unix_ms"); slices.Contains(among, text.Value) {
+			return
+		}
+	case "format_time", "record_time":
+	default:
+		return
+	}
+	r.add(text, Issue{Problem: ProblemType, Width: len(text.Value) + 2, Name: text.Value,
+		Among: among, Message: fmt.Sprintf("%q is no form of a time", text.Value)})
+}
+
+// layoutName is a layout that looks like a name.
+var layoutName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
 // path follows a path through the declared types.
 func (r *reviewer) path(node, parent ast.Node, steps []pathStep) {
