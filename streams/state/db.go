@@ -297,6 +297,22 @@ func (db *DB) Commit(now time.Time, meta Meta) error {
 	return nil
 }
 
+// FlushDue writes what is committed to the file when it has waited for FlushInterval, also when no
+// further commit comes. next is when to ask again; it is 0 when nothing waits.
+func (db *DB) FlushDue(now time.Time) (next time.Duration, err error) {
+	if db.closed || db.file == nil || !db.metaDirty {
+		return 0, nil
+	}
+	if left := db.opts.FlushInterval - now.Sub(db.lastFlush); left > 0 {
+		return left, nil
+	}
+	db.lastFlush = now
+	if err := db.Flush(); err != nil {
+		return db.opts.FlushInterval, err
+	}
+	return 0, nil
+}
+
 // settle turns the uncommitted value of a row into its committed one.
 func (db *DB) settle(p pendingRow) {
 	r := p.r

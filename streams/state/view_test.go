@@ -51,6 +51,33 @@ func TestReaderSeesCommittedRowsOfOneCommit(t *testing.T) {
 	require.Equal(t, Meta{Next: 5, Commit: []byte("c")}, meta)
 }
 
+// TestCommittedRowsReachTheFileWithoutAnotherCommit: the input is quiet after one commit; its rows
+// are in the file 5 s later.
+func TestCommittedRowsReachTheFileWithoutAnotherCommit(t *testing.T) {
+	db := open(t, Options{Path: filepath.Join(t.TempDir(), "db"), Identity: someone})
+	r := db.Reader()
+	look := func() (rows map[string]string) {
+		require.NoError(t, r.View(func(v *View) error {
+			rows = seen(t, v)
+			return nil
+		}))
+		return rows
+	}
+	due := func(second int64) time.Duration {
+		next, err := db.FlushDue(time.Unix(second, 0))
+		require.NoError(t, err)
+		return next
+	}
+	require.Zero(t, due(0), "nothing is committed")
+	put(t, db, "a", "1")
+	require.NoError(t, db.Commit(time.Unix(1, 0), Meta{Next: 5, Commit: []byte("c")}))
+	require.Equal(t, 2*time.Second, due(4))
+	require.Empty(t, look())
+	require.Zero(t, due(6))
+	require.Equal(t, map[string]string{"a": "1"}, look())
+	require.Zero(t, due(60), "all is written")
+}
+
 func TestViewFindsRowsAndWindows(t *testing.T) {
 	db := open(t, Options{Path: filepath.Join(t.TempDir(), "db"), Identity: someone})
 	for start, key := range map[int64]string{-10: "x", 0: "y", 10: "z"} {

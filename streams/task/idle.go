@@ -51,7 +51,7 @@ func (t *loop) watchIdle(now time.Time) (next time.Duration) {
 			core.Idle(in.tp.Topic, in.tp.Partition)
 			t.dirty = true
 			t.log.Info("input is idle", "topic", in.tp.Topic, "partition", in.tp.Partition,
-				"offset", in.at, "after", in.idleAfter)
+				"offset", in.at, "after", in.idleAfter.String())
 		}
 	}
 	t.dirty = t.dirty || core.Undecided()

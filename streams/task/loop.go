@@ -159,6 +159,9 @@ func (t *loop) run(ctx context.Context) error {
 		if t.wall != nil {
 			next = min(next, wallTick)
 		}
+		if wait := t.flushQuiet(); wait > 0 {
+			next = min(next, wait)
+		}
 		if !t.dirty {
 			due = next // nothing to commit: only the inbox and idle inputs can change that
 		}

@@ -206,6 +206,19 @@ func (p *Part) position(v *state.View) (Position, error) {
 	return at, nil
 }
 
+// flushQuiet writes what is committed to the state file in time also when no commit follows, and
+// returns when to look again, 0 for not before the next one. Rows that cannot be written stay in
+// memory, as at a commit.
+func (t *loop) flushQuiet() time.Duration {
+	next, err := t.db.FlushDue(time.Now())
+	if err != nil {
+		t.log.Error("state file cannot be written; rows stay in memory", "error", err,
+			"bytes", t.db.DirtyBytes())
+		t.status.trouble(err)
+	}
+	return next
+}
+
 // flushAsked writes what is committed to the state file for those who want to look at it.
 func (t *loop) flushAsked() {
 	for {
