@@ -168,7 +168,7 @@ func newStateGetCommand(a *app) *cobra.Command {
 			if err != nil {
 				return explainQuery(err)
 			}
-			return a.printAnswer(answer)
+			return a.printAnswer(answer, r.Key)
 		},
 	}
 	f.add(cmd)
@@ -176,9 +176,12 @@ func newStateGetCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) printAnswer(answer *query.Answer) error {
+func (a *app) printAnswer(answer *query.Answer, key *string) error {
 	if a.printer.Machine() {
 		return output.One(a.printer, answer, nil)
+	}
+	if len(answer.Rows) == 0 && key != nil {
+		a.printer.Note("no row with key %s", *key)
 	}
 	if err := output.List(a.printer, answer.Rows, rowColumns(answer.Rows)); err != nil {
 		return err

@@ -56,7 +56,19 @@ func TestStateIsShownWithItsPosition(t *testing.T) {
 	r = c.run("pipeline", "state", "get", "kept", "count", "a")
 	require.Equal(t, 1, r.exit)
 	require.Contains(t, r.err, "error[UNKNOWN_STEP]")
-	require.Contains(t, r.err, "these do: counts")
+	require.Contains(t, r.err, `did you mean "counts"?`)
+	require.Contains(t, c.run("pipeline", "state", "get", "kept", "in").err, "these do: counts")
+	require.Contains(t, c.run("pipeline", "state", "get", "kept", "counts.key").err,
+		"do:  millstream pipeline state get kept counts")
+	r = c.run("pipeline", "state", "get", "kept", "counts", "nobody")
+	require.Zero(t, r.exit, r.err)
+	require.Contains(t, r.err, "no row with key nobody")
+	for _, command := range []string{"get", "export"} {
+		r = c.run("pipeline", "state", command, "kept", "counts", "--partition", "7")
+		require.Equal(t, 2, r.exit)
+		require.Contains(t, r.err, "counts has no task 7")
+		require.Contains(t, r.err, "do:  its tasks are 0")
+	}
 	r = c.run("pipeline", "state", "get", "kept", "counts", "--from", "now")
 	require.Equal(t, 2, r.exit)
 	require.Contains(t, r.err, `"now" is not a time`)

@@ -53,6 +53,9 @@ func Export(ctx context.Context, from Source, r Request, begin func(), w io.Writ
 	if err != nil {
 		return err
 	}
+	if err := checkTasks(stores, &r); err != nil {
+		return err
+	}
 	x := &export{ctx: ctx, r: &r, enc: json.NewEncoder(w), begin: begin}
 	x.enc.SetEscapeHTML(false)
 	// Everything is looked for first, so that an export that cannot be whole says so at once.

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/millstream-io/millstream/pipelines/expression"
+	"github.com/millstream-io/millstream/pipelines/lang"
 	"github.com/millstream-io/millstream/streams/operator"
 	"github.com/millstream-io/millstream/streams/state"
 	"github.com/millstream-io/millstream/streams/task"
@@ -92,7 +94,34 @@ func storesOf(from Source, pipeline, node string) ([]Store, error) {
 	if len(names) == 0 {
 		return nil, e.why("no step or table of it keeps any")
 	}
+	whole, part, isPart := strings.Cut(node, ".")
+	if isPart && slices.Contains(names, whole) {
+		return nil, e.why("%s is the part %q of %s, whose rows are shown as a whole", node, part, whole).
+			do("millstream pipeline state get %s %s", pipeline, whole)
+	}
+	if near := lang.Nearest(node, names); near != "" {
+		return nil, e.do("did you mean %q?", near)
+	}
 	return nil, e.do("these do: %s", strings.Join(names, ", "))
+}
+
+// checkTasks refuses a number of a task that a node does not have.
+func checkTasks(stores []Store, r *Request) error {
+	var known []string
+	for _, s := range stores {
+		for _, p := range s.Parts() {
+			if n := strconv.Itoa(int(p.Partition)); !slices.Contains(known, n) {
+				known = append(known, n)
+			}
+		}
+	}
+	for _, p := range r.Partitions {
+		if n := strconv.Itoa(int(p)); !slices.Contains(known, n) {
+			return badRequest("%s has no task %s", r.Node, n).
+				do("its tasks are %s", strings.Join(known, ", "))
+		}
+	}
+	return nil
 }
 
 // partsOf are the tasks of a store that are to be looked at, and those that are not here.
@@ -143,6 +172,9 @@ func notNow(p *task.Part) *Error {
 func Ask(ctx context.Context, from Source, r Request) (*Answer, error) {
 	stores, err := storesOf(from, r.Pipeline, r.Node)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkTasks(stores, &r); err != nil {
 		return nil, err
 	}
 	a := &asking{r: &r, answer: &Answer{Pipeline: r.Pipeline, Node: r.Node, Rows: []Row{},
