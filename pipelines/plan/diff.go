@@ -123,6 +123,9 @@ func parts(p *Plan) map[string]part {
 
 // compare says what a change of one part needs.
 func compare(was, now part) (Class, string) {
+	if was.state != now.state && now.kind == "table" {
+		return StateReset, "its topic, source or formats changed; what is stored are rows of before"
+	}
 	if was.state != now.state {
 		return StateReset, "what is stored depends on the changed keys, window or fields"
 	}

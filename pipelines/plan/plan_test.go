@@ -185,6 +185,19 @@ func TestDiff(t *testing.T) {
 	require.Contains(t, fresh.String(), "+ step   totals")
 }
 
+// TestDiffSaysOfATableWhatItKeeps: no key, window or field of a step is changed.
+func TestDiffSaysOfATableWhatItKeeps(t *testing.T) {
+	text := func(topic string) string {
+		return "version: 1\npipeline: p\nsources: {in: {topic: in, key: string}}\n" +
+			"tables: {t: {topic: " + topic + "}}\nsteps: [{id: j, join: {table: t, on: key}}]\n" +
+			"sinks: {out: {topic: out}}\n"
+	}
+	d := Diff(compile(t, text("a")), compile(t, text("b")))
+	require.Equal(t, StateReset, d.Class)
+	require.Contains(t, d.String(), "its topic, source or formats changed")
+	require.NotContains(t, d.String(), "window")
+}
+
 func changes(d *Difference) []string {
 	var out []string
 	for _, c := range d.Changes {
