@@ -85,6 +85,9 @@ func explainBroker(err error) *output.Error {
 		e := output.Failure(code.Message, sentence(err, code))
 		e.Why = code.Description
 		e.Exit = exitOf(code)
+		if errors.Is(code, kerr.InvalidTopicException) {
+			e.Do = "a topic's name has 1 to 249 of the letters a-z and A-Z, digits, \".\", \"_\" and \"-\""
+		}
 		return e
 	}
 	var netErr *net.OpError
@@ -132,6 +135,20 @@ func unknownTopic(ctx context.Context, adm *kadm.Client, name string) *output.Er
 	}
 	return e.WithDo("millstream topic ls lists the topics; millstream topic create " + name +
 		" makes this one")
+}
+
+// topicsExist refuses the first name that no topic has.
+func topicsExist(ctx context.Context, adm *kadm.Client, names []string) error {
+	topics, err := adm.ListTopicsWithInternal(ctx)
+	if err != nil {
+		return fmt.Errorf("list topics: %w", err)
+	}
+	for _, name := range names {
+		if !topics.Has(name) {
+			return unknownTopic(ctx, adm, name)
+		}
+	}
+	return nil
 }
 
 // nearest gives the candidate within an edit distance of a third of the name, or nothing.

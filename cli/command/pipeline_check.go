@@ -63,12 +63,18 @@ func (a *app) lint(files, vars []string, build bool) error {
 	if failed {
 		errs = append(errs, reported(output.ExitUsage))
 	}
+	summary := check.Summary(all)
+	if len(seen) == 0 {
+		summary = "no file was read"
+	}
 	if !a.printer.Machine() {
-		a.printer.Note("%s", check.Summary(all))
+		if len(seen) > 0 {
+			a.printer.Note("%s", summary)
+		}
 		return errors.Join(errs...)
 	}
 	err := output.One(a.printer, output.Verdict{Command: "pipeline lint", OK: len(errs) == 0,
-		Summary: check.Summary(all), Result: all}, nil)
+		Summary: summary, Result: all}, nil)
 	return errors.Join(append(errs, err)...)
 }
 
@@ -181,8 +187,14 @@ func (a *app) printPlan(p *pipelineFile, running *plan.Plan) error {
 // planSummary is what lint ends with for a pipeline that may run.
 func planSummary(p *plan.Plan) string {
 	var b strings.Builder
+	steps := int64(0)
+	for _, n := range p.Nodes {
+		if !n.Implicit { // as many as the file has
+			steps++
+		}
+	}
 	fmt.Fprintf(&b, "%s: %s, %s, %s", p.Pipeline, plural(int64(len(p.Sources)), "source"),
-		plural(int64(len(p.Nodes)), "step"), plural(int64(len(p.Sinks)), "sink"))
+		plural(steps, "step"), plural(int64(len(p.Sinks)), "sink"))
 	wide := 0
 	for _, s := range p.Sinks {
 		wide = max(wide, len(s.ID))

@@ -185,8 +185,12 @@ func ageAfter(at time.Time, seconds float64) string {
 	return shortAge(seconds)
 }
 
-// shortAge shows seconds to the tenth.
+// shortAge shows seconds to the tenth, and what is longer than two days in days.
 func shortAge(seconds float64) string {
+	const day = 24 * 60 * 60
+	if seconds >= 2*day {
+		return fmt.Sprintf("%dd", int64(seconds/day))
+	}
 	return time.Duration(seconds * float64(time.Second)).Round(100 * time.Millisecond).String()
 }
 

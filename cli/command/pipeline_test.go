@@ -195,6 +195,13 @@ func TestMistakesStopLintPlanAndApply(t *testing.T) {
 	require.Contains(t, r.out, "bad.yaml:4:30", "the others are checked all the same")
 
 	require.Contains(t, c.run("pipeline", "lint", "good.yaml", "--var", "x").err, "error[BAD_VAR]")
+	r = c.run("pipeline", "lint", "missing.yaml")
+	require.Contains(t, r.err, "error[CANNOT_READ]")
+	require.NotContains(t, r.err, "no findings", "nothing was looked at")
+	// The aggregate of this one is two nodes of the plan.
+	text := strings.Replace(counted("moved"), "by: key", "by: value.k", 1)
+	r = c.run("pipeline", "lint", writeFile(t, "moved.yaml", text))
+	require.Contains(t, r.out, "moved: 1 source, 1 step, 1 sink")
 }
 
 // TestStatusWithoutAWorker: a broker alone takes revisions, and says that nobody runs them.

@@ -41,3 +41,11 @@ sinks: {out: {topic: held-out}}
 		return !strings.Contains(told, "waits     ")
 	}, func() string { return fmt.Sprint("nothing waits any more: ", told) })
 }
+
+// TestAgesAreReadable: event time of years ago is behind in days.
+func TestAgesAreReadable(t *testing.T) {
+	require.Equal(t, "1.3s", shortAge(1.26))
+	require.Equal(t, "47h0m0s", shortAge(47*3600))
+	require.Equal(t, "2d", shortAge(48*3600+5))
+	require.Equal(t, "9374d", shortAge((224993*60+23)*60+25.3))
+}

@@ -87,7 +87,7 @@ func (a *app) produce(
 	}
 	defer cl.Close()
 	p := producer{app: a, client: cl, where: where}
-	if err := p.run(ctx, in, parse); err != nil {
+	if err := p.run(ctx, in, parse, f); err != nil {
 		return err
 	}
 	n := p.acked.Load()
@@ -109,7 +109,9 @@ type producer struct {
 	failed atomic.Pointer[error]
 }
 
-func (p *producer) run(ctx context.Context, in io.Reader, parse parseLine) error {
+func (p *producer) run(
+	ctx context.Context, in io.Reader, parse parseLine, f produceFlags,
+) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 0, 1<<16), maxLine)
 	lines.Split(splitLines)
@@ -119,7 +121,7 @@ func (p *producer) run(ctx context.Context, in io.Reader, parse parseLine) error
 		r, err := parse(lines.Bytes())
 		if err != nil {
 			p.fail(output.Usage("BAD_RECORD", fmt.Sprintf("%s:%d: %v", p.where, number, err)).
-				WithDo("millstream consume TOPIC -o ndjson shows what a line looks like"))
+				WithDo(f.lineForm()))
 			break
 		}
 		p.client.Produce(ctx, r, func(_ *kgo.Record, err error) {
@@ -158,6 +160,15 @@ func (p *producer) explain(err error) error {
 		e.What += fmt.Sprintf(" (%s written before it)", plural(n, "record"))
 	}
 	return e
+}
+
+// lineForm says what a line has to look like.
+func (f produceFlags) lineForm() string {
+	if f.format == "raw" {
+		return fmt.Sprintf("write each line as KEY%sVALUE, or leave -k away: "+
+			"then the whole line is the value", f.separator)
+	}
+	return "millstream consume TOPIC -o ndjson shows what a line looks like"
 }
 
 type parseLine func([]byte) (*kgo.Record, error)

@@ -205,14 +205,19 @@ func newTopicDeleteCommand(a *app) *cobra.Command {
 		Args:    cobra.MinimumNArgs(1),
 		Example: "  millstream topic delete orders\n  millstream topic delete a b --yes",
 		RunE: func(cmd *cobra.Command, names []string) error {
-			if err := a.confirm(yes, "delete "+strings.Join(names, ", ")+" and all records"); err != nil {
-				return err
-			}
 			adm, cl, err := a.admin(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer cl.Close()
+			if !yes { // nobody is asked about what is not there
+				if err := topicsExist(cmd.Context(), adm, names); err != nil {
+					return err
+				}
+			}
+			if err := a.confirm(yes, "delete "+strings.Join(names, ", ")+" and all records"); err != nil {
+				return err
+			}
 			results, err := adm.DeleteTopics(cmd.Context(), names...)
 			if err != nil {
 				return fmt.Errorf("delete topics: %w", err)
