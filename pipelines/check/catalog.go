@@ -3,12 +3,22 @@ package check
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/millstream-io/millstream/pipelines/expression"
 )
 
 // ErrUnknown is what a Catalog returns for a connector or operator that does not exist.
 var ErrUnknown = errors.New("unknown")
+
+// NoSourceError is what a Catalog returns for a plugin whose folder is not there.
+type NoSourceError struct {
+	Source string // as the file has it
+	Near   string // a source that is there and called nearly so, or ""
+}
+
+// Error implements error.
+func (e *NoSourceError) Error() string { return fmt.Sprintf("there is no folder %s", e.Source) }
 
 // Role is what a connector is used for.
 type Role uint8

@@ -57,6 +57,8 @@ func (catalog) Operator(plugin check.PluginRef, operator string) (*check.Compone
 	switch {
 	case plugin.Source == "./broken":
 		return nil, errors.New("it does not start")
+	case plugin.Source == "./frauds":
+		return nil, &check.NoSourceError{Source: plugin.Source, Near: "./fraud"}
 	case plugin.Source != "./fraud":
 		return nil, nil
 	case operator != "score" && operator != "":

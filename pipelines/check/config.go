@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/millstream-io/millstream/pipelines/lang"
@@ -40,7 +41,10 @@ func (c *checker) operator(use *PluginUse, tree *lang.PluginUse) *Component {
 	}
 	component, err := c.catalog.Operator(PluginRef{Alias: use.Alias, Source: use.Source},
 		use.Operator)
+	missing, noSource := errors.AsType[*NoSourceError](err)
 	switch {
+	case noSource:
+		c.noSource(use.Alias, missing)
 	case errors.Is(err, ErrUnknown):
 		message := fmt.Sprintf("the plugin %q has no operator %q", use.Alias, use.Operator)
 		if use.Operator == "" {
@@ -57,6 +61,22 @@ func (c *checker) operator(use *PluginUse, tree *lang.PluginUse) *Component {
 		return component
 	}
 	return nil
+}
+
+// noSource reports a plugin whose folder is not there, where it is declared and once.
+func (c *checker) noSource(alias string, missing *NoSourceError) {
+	decl, _ := c.tree.Plugins.Get(alias)
+	at := decl.Source
+	if slices.ContainsFunc(c.findings, func(f lang.Finding) bool {
+		return f.Code == CodePlugin && f.Line == at.Pos.Line && f.Col == at.Pos.Col
+	}) {
+		return
+	}
+	hint := "name the folder of the plugin's source, relative to this file"
+	if missing.Near != "" {
+		hint = fmt.Sprintf("did you mean %s?", missing.Near)
+	}
+	c.report(at.Pos, len(at.Value), CodePlugin, missing.Error(), hint)
 }
 
 // config validates settings against a component's schema, then by the component itself.

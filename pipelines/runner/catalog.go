@@ -2,11 +2,16 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/millstream-io/millstream/pipelines/check"
+	"github.com/millstream-io/millstream/pipelines/lang"
 	"github.com/millstream-io/millstream/plugins/host"
 	"github.com/millstream-io/millstream/plugins/pluginpb"
 	"github.com/millstream-io/millstream/plugins/sdk"
@@ -188,8 +193,33 @@ func (c *Catalog) ask(ref check.PluginRef) (*host.Plugin, error) {
 	a.plugin, a.err = startPlugin(context.Background(), pluginSource{
 		alias: ref.Alias, dir: resolve(c.opts.Dir, ref.Source), cacheDir: c.opts.CacheDir,
 	})
+	if errors.Is(a.err, fs.ErrNotExist) {
+		if missing := noSource(c.opts.Dir, ref.Source); missing != nil {
+			a.err = missing
+		}
+	}
 	c.mu.plugins[ref.Source] = a
 	return a.plugin, a.err
+}
+
+// noSource says that the folder of a plugin is not there, and which one beside it may be meant.
+func noSource(dir, source string) error {
+	folder := resolve(dir, source)
+	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	missing := &check.NoSourceError{Source: source}
+	beside, _ := os.ReadDir(filepath.Dir(folder)) // without it there is nothing to propose
+	var names []string
+	for _, e := range beside {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	if near := lang.Nearest(filepath.Base(folder), names); near != "" {
+		missing.Near = strings.TrimSuffix(source, filepath.Base(folder)) + near
+	}
+	return missing
 }
 
 // resolve makes a path of the pipeline file one of this process.

@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/millstream-io/millstream/pipelines/check"
 	"github.com/millstream-io/millstream/pipelines/deploy"
 	"github.com/millstream-io/millstream/pipelines/runner"
 )
@@ -28,6 +30,23 @@ sinks: {out: {topic: out}}
 
 func withPlugin(source, config string) string {
 	return strings.NewReplacer("SOURCE", source, "CONFIG", config).Replace(pluginPipeline)
+}
+
+// A mistyped folder of a plugin is told from a plugin that does not build.
+func TestCatalogNamesTheNearestFolder(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "plugins", "mark"), 0o755))
+	catalog := runner.NewCatalog(runner.CatalogOptions{Build: true, Dir: dir})
+	defer catalog.Close()
+	for source, near := range map[string]string{"./plugins/marks": "./plugins/mark",
+		"./plugins/entirely": "", "./plugin/mark": ""} {
+		_, err := catalog.Operator(check.PluginRef{Alias: "m", Source: source}, "")
+		require.Equal(t, &check.NoSourceError{Source: source, Near: near}, err)
+	}
+	_, err := catalog.Operator(check.PluginRef{Alias: "m", Source: "./plugins/mark"}, "")
+	require.Error(t, err)
+	_, missing := errors.AsType[*check.NoSourceError](err)
+	require.False(t, missing, "the folder is there")
 }
 
 // numbered is a file of n records, r0 and on.
