@@ -222,7 +222,8 @@ func firstDifference(live, shadow []imprint, want Expectation) *Difference {
 	}
 	for i, s := range shadow {
 		if start+i >= len(live) {
-			return &Difference{Reason: "the live output has no such record",
+			return &Difference{Reason: "equal up to here, the live output has not come to this record: " +
+				"a replay ends its input, the live pipeline may still wait for time to pass",
 				liveOffset: -1, shadowOffset: s.offset}
 		}
 		if l := live[start+i]; l.hash != s.hash {
