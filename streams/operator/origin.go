@@ -44,7 +44,7 @@ type Origin struct {
 func OriginOf(rec *Record) Origin {
 	if rec.Raw == nil {
 		return Origin{Partition: -1, Offset: -1, Timestamp: rec.Timestamp,
-			Key: rec.Key, Value: rec.Value, Headers: rec.Headers}
+			Key: rec.Key, Value: rec.Value, Headers: VisibleHeaders(rec.Headers)}
 	}
 	o := Origin{Topic: rec.Topic(), Partition: rec.Partition(), Offset: rec.Offset(),
 		Timestamp: rec.Raw.Timestamp, Key: rec.Raw.Key, Value: rec.Raw.Value,

@@ -112,3 +112,15 @@ func TestVisibleHeaders(t *testing.T) {
 		HeaderOrigin, HeaderLane)))
 	require.Equal(t, h("a", "b"), VisibleHeaders(h("a", HeaderLane, "b", HeaderWatermark)))
 }
+
+// A record that a step made, of one that came through a topic of this layer, may have the headers
+// of that topic: a dead letter shows those of the user only.
+func TestDeadLettersOfMadeRecordsHaveNoInternalHeaders(t *testing.T) {
+	rec := Record{Key: []byte("k"), Value: []byte("v"), Headers: []record.Header{
+		{Key: "mine", Value: []byte("1")}, {Key: HeaderLane, Value: []byte{1}}}}
+	letter := (&DeadLetter{Step: "s", Class: "expr", Attempts: 1}).Record(&rec, "p", "h")
+	_, lane := letter.Header(HeaderLane)
+	require.False(t, lane)
+	mine, _ := letter.Header("mine")
+	require.Equal(t, "1", string(mine))
+}
