@@ -4,7 +4,8 @@
 //	attack -binary MILLSTREAM -dir DIR -golden core/server/testdata/golden [-port P] [-for 60s] [-seed N] [-only NAMES]
 //
 // The broker has 400 MiB (GOMEMLIMIT; requests take a quarter of that in each of their parts), is killed at 700 where
-// there are cgroups, and must stay below 600. It takes strangers on one port, who may do everything below the names "attack", and users on another.
+// there are cgroups, and must stay below 600. It takes strangers on one port, who may do everything below the names
+// "attack", and users on another.
 // Strangers send garbage, recorded requests with some bytes changed, lengths that lie, requests that break off with
 // RST or trickle in, bombs of all codecs, fetches whose answers they do not read, wrong passwords; they open
 // connections by the thousand, join groups, begin transactions and make topics as fast as they are let, and do the same
