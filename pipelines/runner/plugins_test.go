@@ -169,7 +169,7 @@ func TestWhatIsNoPlugin(t *testing.T) {
 		"exits at once":  {script("exits", "echo no licence >&2; exit 3"), "no licence"},
 		"prints garbage": {script("garbage", "echo hello; sleep 5"), "hello"},
 		"is a text file": {r.file("text", "just text"), "is not an executable"},
-		"does not exist": {filepath.Join(r.dir, "absent"), "no such file"},
+		"does not exist": {filepath.Join(r.dir, "absent"), "there is no folder"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := r.runner().Prepare(r.ctx(), r.revision(withPlugin(tc.source, "{}")))
