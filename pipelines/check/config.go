@@ -76,7 +76,7 @@ func (c *checker) noSource(alias string, missing *NoSourceError) {
 	if missing.Near != "" {
 		hint = fmt.Sprintf("did you mean %s?", missing.Near)
 	}
-	c.report(at.Pos, len(at.Value), CodePlugin, missing.Error(), hint)
+	c.report(at.Pos, len(at.Value), CodePlugin, fmt.Sprintf("plugin %q: %v", alias, missing), hint)
 }
 
 // config validates settings against a component's schema, then by the component itself.
