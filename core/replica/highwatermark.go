@@ -39,11 +39,16 @@ func (p *Partition) advance() {
 		return
 	}
 	// With one replica in sync, the smallest of their committed offsets is the local one.
-	if hw := localCommitted(p.log); raise(&p.highWatermark, hw) {
+	hw := localCommitted(p.log)
+	moved := raise(&p.highWatermark, hw)
+	if moved {
 		p.log.SetHighWatermark(hw)
-		p.waiters.wake(hw)
 	}
 	p.advanceStable()
+	if moved {
+		raise(&p.confirmed, hw)
+		p.waiters.wake(hw)
+	}
 }
 
 // advanceStable follows the log with the last stable offset, which moves with the high watermark

@@ -25,9 +25,12 @@ type Partition struct {
 	gone          atomic.Bool  // deleted, or no longer assigned to this node
 	highWatermark atomic.Int64 // first offset that is not committed
 	lastStable    atomic.Int64 // last stable offset; raised after highWatermark
-	waiters       waiters      // for the high watermark
-	stable        waiters      // for the last stable offset
-	unsubscribe   func()
+	// confirmed is what acknowledgements go by: the high watermark, raised after lastStable. So who has
+	// an acknowledgement reads what it wrote, with read_committed too.
+	confirmed   atomic.Int64
+	waiters     waiters // for the high watermark
+	stable      waiters // for the last stable offset
+	unsubscribe func()
 }
 
 // Types of the log that pass through a Partition.
@@ -61,6 +64,7 @@ func newPartition(l *storage.Log, traffic *Traffic) *Partition {
 	p.role.Store(&role{leaderEpoch: -1})
 	p.highWatermark.Store(l.HighWatermark())
 	p.lastStable.Store(l.LastStableOffset())
+	p.confirmed.Store(l.HighWatermark())
 	p.unsubscribe = l.Subscribe(p.advance)
 	return p
 }
@@ -293,10 +297,11 @@ func (p *Partition) DeleteRecords(offset int64) error {
 	return err
 }
 
-// WaitCommitted registers w to be woken once, when the high watermark has reached offset or Err is
-// not nil any more. It returns false, and does not register, if that is so already.
+// WaitCommitted registers w to be woken once, when the high watermark has reached offset and readers
+// see that, or Err is not nil any more. It returns false, and does not register, if that is so
+// already.
 func (p *Partition) WaitCommitted(offset int64, w Waiter) bool {
-	return p.wait(&p.waiters, offset-1, &p.highWatermark, w)
+	return p.wait(&p.waiters, offset-1, &p.confirmed, w)
 }
 
 // WaitData registers w to be woken once, when there is a committed record at offset or Err is not

@@ -160,3 +160,26 @@ func TestMovingTheHighWatermarkBesideATransactionDoesNotAllocate(t *testing.T) {
 	}))
 	require.Empty(t, w.n)
 }
+
+// stableWhenWoken notes the last stable offset at the time of its wake.
+type stableWhenWoken struct {
+	p *Partition
+	n chan int64
+}
+
+func (w *stableWhenWoken) Wake() { w.n <- w.p.LastStableOffset() }
+
+// TestAcknowledgedIsReadWithReadCommitted: who has an acknowledgement finds the record, also below
+// the last stable offset.
+func TestAcknowledgedIsReadWithReadCommitted(t *testing.T) {
+	c := newCluster(t, vfs.NewMem())
+	c.create("orders", topicA, 1)
+	p := c.partition()
+	w := &stableWhenWoken{p, make(chan int64, 1)}
+	_, err := p.Append(batch(t, "a"), AppendOptions{Acks: AcksAll})
+	require.NoError(t, err)
+	require.True(t, p.WaitCommitted(1, w))
+	require.NoError(t, p.Log().Sync(t.Context()))
+	require.Equal(t, int64(1), <-w.n)
+	require.False(t, p.WaitCommitted(1, w))
+}
