@@ -25,8 +25,8 @@ type Partition struct {
 	gone          atomic.Bool  // deleted, or no longer assigned to this node
 	highWatermark atomic.Int64 // first offset that is not committed
 	lastStable    atomic.Int64 // last stable offset; raised after highWatermark
-	// confirmed is what acknowledgements go by: the high watermark, raised after lastStable. So who has
-	// an acknowledgement reads what it wrote, with read_committed too.
+	// confirmed is what acknowledgements go by: the high watermark, raised after lastStable. So who
+	// has an acknowledgement reads what it wrote, with read_committed too.
 	confirmed   atomic.Int64
 	waiters     waiters // for the high watermark
 	stable      waiters // for the last stable offset
@@ -297,9 +297,9 @@ func (p *Partition) DeleteRecords(offset int64) error {
 	return err
 }
 
-// WaitCommitted registers w to be woken once, when the high watermark has reached offset and readers
-// see that, or Err is not nil any more. It returns false, and does not register, if that is so
-// already.
+// WaitCommitted registers w to be woken once, when the high watermark has reached offset and
+// readers see that, or Err is not nil any more. It returns false, and does not register, if that is
+// so already.
 func (p *Partition) WaitCommitted(offset int64, w Waiter) bool {
 	return p.wait(&p.waiters, offset-1, &p.confirmed, w)
 }
