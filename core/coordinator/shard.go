@@ -168,7 +168,9 @@ func (s *shard) run() {
 				"took", s.runtime.opts.Now().Sub(start))
 		}
 		retry = firstLoadRetry
+		// Active first: what Loaded begins elsewhere may come back as an input before it returns.
 		s.setPhase(phaseActive)
+		s.machine.Loaded(s.runtime.opts.Now())
 		s.serve()
 		s.setPhase(phaseLoading)
 		s.failWaiting()
@@ -199,7 +201,6 @@ func (s *shard) load() (records int, err error) {
 		return records, err
 	}
 	s.machine = m
-	m.Loaded(s.runtime.opts.Now())
 	return records, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -110,6 +111,20 @@ func (s *sink) set(change func()) {
 	change()
 }
 
+// attempts counts the calls of WriteMarker that got past the gate.
+func (s *sink) attempts() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tries
+}
+
+// markers returns a copy of what was written, by partition: "a/0".
+func (s *sink) markers() map[string][]record.ControlOptions {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.written)
+}
+
 // rig is a coordinator that leads one shard.
 type rig struct {
 	*Coordinator
@@ -169,7 +184,7 @@ func TestRule18_AnswersBeforeMarkersAreWritten(t *testing.T) {
 			require.Equal(t, []record.ControlOptions{{
 				Type: record.ControlCommit, ProducerID: 1000, CoordinatorEpoch: 3,
 				Timestamp: time.Now().UnixMilli(),
-			}}, r.sink.written[name])
+			}}, r.sink.markers()[name])
 		}
 		require.Equal(t, coordinator.CodeNone, r.commit(p), "repeated")
 	})
@@ -189,16 +204,15 @@ func TestRule18_RetriesMarkersForever(t *testing.T) {
 		require.Equal(t, coordinator.CodeNone, r.commit(p))
 		<-time.After(time.Hour)
 		require.Equal(t, PrepareCommit, r.Describe(t.Context(), "t").State)
-		var tries int
-		r.sink.set(func() { tries = r.sink.tries })
+		tries := r.sink.attempts()
 		require.Greater(t, tries, 1000)
 		require.Less(t, tries, 3000, "every 5 s and partition")
 		r.sink.set(func() { clear(r.sink.refuse) })
 		<-time.After(lastMarkerRetry)
 		synctest.Wait()
 		require.Equal(t, CompleteCommit, r.Describe(t.Context(), "t").State)
-		require.Len(t, r.sink.written["a/0"], 1)
-		require.Len(t, r.sink.written["b/0"], 1)
+		require.Len(t, r.sink.markers()["a/0"], 1)
+		require.Len(t, r.sink.markers()["b/0"], 1)
 	})
 }
 
@@ -211,14 +225,14 @@ func TestDecidedTransactionIsCarriedOutByTheNextCoordinator(t *testing.T) {
 		r.sink.set(func() { r.sink.refuse["a/0"] = coordinator.CodeCoordinatorNotAvailable })
 		require.Equal(t, coordinator.CodeNone, r.commit(p))
 		r.Close()
-		require.Empty(t, r.sink.written)
+		require.Empty(t, r.sink.markers())
 
 		log.epoch = 4
 		r = newRig(t, log)
 		defer r.Close()
 		synctest.Wait()
 		require.Equal(t, CompleteCommit, r.Describe(t.Context(), "t").State)
-		require.EqualValues(t, 4, r.sink.written["a/0"][0].CoordinatorEpoch)
+		require.EqualValues(t, 4, r.sink.markers()["a/0"][0].CoordinatorEpoch)
 		require.Equal(t, coordinator.CodeNone, r.commit(p), "repeated at the next coordinator")
 	})
 }
@@ -240,7 +254,7 @@ func TestCompleteIsRetried(t *testing.T) {
 		require.Equal(t, PrepareCommit, r.Describe(t.Context(), "t").State)
 		<-time.After(time.Second)
 		require.Equal(t, CompleteCommit, r.Describe(t.Context(), "t").State)
-		require.Len(t, r.sink.written["a/0"], 1)
+		require.Len(t, r.sink.markers()["a/0"], 1)
 	})
 }
 
@@ -285,9 +299,9 @@ func TestRule22_AnswersQuicklyWithoutLeadership(t *testing.T) {
 		require.Equal(t, coordinator.CodeNotCoordinator, r.Describe(t.Context(), "t").Code)
 		require.Equal(t, ListResponse{}, r.List(t.Context(), ListRequest{LongerThan: -1}))
 		require.Equal(t, began, time.Now())
-		tries := r.sink.tries
+		tries := r.sink.attempts()
 		<-time.After(time.Minute)
-		require.LessOrEqual(t, r.sink.tries, tries+1, "markers are the next leader's")
+		require.LessOrEqual(t, r.sink.attempts(), tries+1, "markers are the next leader's")
 	})
 }
 
@@ -309,7 +323,7 @@ func TestMarkersOfManyPartitions(t *testing.T) {
 		close(gate)
 		synctest.Wait()
 		require.Equal(t, CompleteCommit, r.Describe(t.Context(), "t").State)
-		require.Len(t, r.sink.written, len(parts))
+		require.Len(t, r.sink.markers(), len(parts))
 		require.Zero(t, r.markers.mu.running)
 	})
 }
