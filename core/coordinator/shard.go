@@ -233,10 +233,25 @@ func (s *shard) serve() {
 				return
 			}
 		case <-timer.C:
+			// A select with both ready draws lots: inputs that wait go first all the same, or
+			// ticksPerTurn would bound nothing.
+			if !s.handleWaiting() {
+				return
+			}
 		}
 		if !s.tick() {
 			return
 		}
+	}
+}
+
+// handleWaiting handles the queue if something waits in it; false means load again.
+func (s *shard) handleWaiting() bool {
+	select {
+	case <-s.wake:
+		return s.handleQueue()
+	default:
+		return true
 	}
 }
 
