@@ -57,6 +57,9 @@ type Source struct {
 	Start      Start
 	// Connector fills the topic. nil: somebody else does.
 	Connector *Connector
+	// Rows: every reader takes the records as rows of a table, so what is no row fails once, at the
+	// source.
+	Rows bool
 	// TableOnly: no node reads the source, it only fills the topic of a table.
 	TableOnly bool
 	// Deterministic: read again from a position, the connector gives the same records.

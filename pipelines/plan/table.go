@@ -97,6 +97,31 @@ func (b *builder) upsertsOf(t *check.Table) string {
 	return b.root(t)
 }
 
+// rowSources finds the sources that only steps over tables read.
+func (b *builder) rowSources() {
+	rows, streams := map[string]bool{}, map[string]bool{}
+	for _, n := range b.plan.Nodes {
+		for _, from := range n.From {
+			if n.OverTable || n.Kind == KindTable {
+				rows[from] = true
+			} else {
+				streams[from] = true
+			}
+		}
+		if n.Join != nil && n.Join.Streams != nil {
+			streams[n.Right] = true
+		} else {
+			rows[n.Right] = true
+		}
+	}
+	for _, s := range b.plan.Sinks {
+		streams[s.From] = true
+	}
+	for _, s := range b.plan.Sources {
+		s.Rows = rows[s.ID] && !streams[s.ID]
+	}
+}
+
 // changes is what any other step over a table reads: rows with those they take the place of.
 func (b *builder) changes(id string) string {
 	if t := b.tableOf(id); t != nil {

@@ -41,7 +41,8 @@ type pluginSteps interface {
 func (a *assembly) build() (*topology.Topology, error) {
 	a.at, a.width = map[string]string{}, map[string]int32{}
 	a.b = topology.NewBuilder(topology.Options{App: a.tasks, ConfigHash: a.plan.Fingerprint[:16],
-		OnError: a.policy(a.plan.Policy), CloseAtEnd: a.closesAtEnd(), Cut: a.cut})
+		OnError: a.policy(a.plan.Policy), CloseAtEnd: a.closesAtEnd(), Cut: a.cut,
+		StepName: namesOf(a.plan).of})
 	for _, s := range a.plan.Sources {
 		if !s.TableOnly {
 			a.source(s)
@@ -84,10 +85,14 @@ func (a *assembly) source(s *plan.Source) {
 	if s.PartitionTime {
 		bad = eventtime.BadPartitionTime
 	}
-	a.b.Source(s.ID, s.Topic, topology.SourceOptions{
+	opts := topology.SourceOptions{
 		Timestamp: a.timestamp(s), Disorder: s.MaxLateness, OnError: &policy, Bad: bad,
 		IdleAfter: s.IdleAfter, MaxSkew: s.MaxSkew,
-	})
+	}
+	if s.Rows {
+		opts.Check = rowCheck(s.Value)
+	}
+	a.b.Source(s.ID, s.Topic, opts)
 	a.at[s.ID], a.width[s.ID] = s.ID, a.partitions(s.Topic)
 }
 

@@ -19,6 +19,26 @@ func (a *assembly) keepRows(n *plan.Node, id, from string, policy *operator.Erro
 	a.b.Changes(id, from, opts)
 }
 
+// rowCheck refuses what cannot be a row of a table.
+func rowCheck(doc expression.Doc) func(*operator.Record) error {
+	encode := docEncoder(doc)
+	return func(r *operator.Record) error {
+		switch {
+		case r.Key == nil:
+			return operator.WithClass(operator.ClassNullKey, operator.ErrNullKey)
+		case r.IsNull() || encode == nil:
+			return nil
+		}
+		if _, _, err := encode(r); err != nil {
+			return err
+		}
+		if r.Doc == nil {
+			r.Doc = validated{}
+		}
+		return nil
+	}
+}
+
 // groupRows moves the rows of a table to the tasks of their groups, as topology.AggregateTable
 // does; the aggregate is a node of its own.
 func (a *assembly) groupRows(n *plan.Node, id, from string, policy *operator.ErrorPolicy) {

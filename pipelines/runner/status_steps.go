@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/millstream-io/millstream/pipelines/deploy"
+	"github.com/millstream-io/millstream/pipelines/plan"
 	"github.com/millstream-io/millstream/streams/task"
 )
 
@@ -16,17 +17,19 @@ type stepNames struct {
 	sinks   map[string]bool
 }
 
-func (in *instance) names() *stepNames {
+func (in *instance) names() *stepNames { return namesOf(in.p.plan) }
+
+func namesOf(p *plan.Plan) *stepNames {
 	n := &stepNames{nodes: map[string]string{}, users: map[string]string{},
 		sources: map[string]bool{}, sinks: map[string]bool{}}
-	for _, node := range in.p.plan.Nodes {
+	for _, node := range p.Nodes {
 		n.nodes[node.StreamID()] = node.ID
 		n.users[node.UserID()] = node.ID
 	}
-	for _, s := range in.p.plan.Sources {
+	for _, s := range p.Sources {
 		n.sources[s.ID] = true
 	}
-	for _, s := range in.p.plan.Sinks {
+	for _, s := range p.Sinks {
 		n.sinks[s.ID] = true
 	}
 	return n
@@ -52,22 +55,31 @@ func (n *stepNames) add(row *deploy.TaskStatus, step task.StepStats, stores map[
 		one.ID = base
 		row.Sources = addStep(row.Sources, one)
 	default:
-		id, whole := n.nodes[base]
-		if !whole {
-			id, whole = n.nodes[strings.TrimSuffix(base, "-repartition")], false
-		}
-		if id == "" {
-			id = n.users[base]
-		}
-		if id == "" {
-			id = base // a table: only its failures are told
-		}
-		one.ID = id
+		one.ID = n.of(step.Step)
+		_, whole := n.nodes[base]
 		if isPart || !whole || step.Kind == "source" { // not what goes in and out of the step itself
 			one.In, one.Out, one.Work.In, one.Work.Out = 0, 0, 0, 0
 		}
 		row.Steps = addStep(row.Steps, one)
 	}
+}
+
+// of is what the user calls a step: the node it belongs to, or the source, table or sink.
+func (n *stepNames) of(step string) string {
+	if id, ok := n.nodes[step]; ok { // a part of a join that the plan shows is a node, too
+		return id
+	}
+	base, _, _ := strings.Cut(step, ":")
+	if n.sources[base] || n.sinks[base] {
+		return base
+	}
+	for _, id := range []string{n.nodes[base], n.nodes[strings.TrimSuffix(base, "-repartition")],
+		n.users[base]} {
+		if id != "" {
+			return id
+		}
+	}
+	return base // a table: only its failures are told
 }
 
 func stepStatus(step task.StepStats, stores map[string]int64) deploy.StepStatus {

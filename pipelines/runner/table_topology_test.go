@@ -48,8 +48,7 @@ func shape(topo *topology.Topology) (lines []string) {
 		for _, n := range sub.Nodes {
 			sink := ""
 			if n.Sink != nil {
-				sink = fmt.Sprint(n.Sink.Topic, n.Sink.Partitions, n.Sink.Repartition,
-					n.Sink.DropOrigin)
+				sink = fmt.Sprint(n.Sink.Topic, n.Sink.Partitions, n.Sink.Repartition)
 			}
 			lines = append(lines, fmt.Sprint("node ", n.ID, n.Kind, n.Inputs, n.Outputs, n.Stores, sink))
 		}

@@ -67,8 +67,10 @@ func (x *counted) add(ctx *operator.Context, rec *operator.Record, out *operator
 	if x.o.Emit == OnClose && n < x.size {
 		return nil
 	}
-	return x.emit(ctx, out, operator.Record{Key: rec.Key, Window: s.window(), Timestamp: s.ts,
-		StreamTime: rec.StreamTime, Order: rec.Order}, x.accs)
+	result := operator.Record{Key: rec.Key, Window: s.window(), Timestamp: s.ts,
+		StreamTime: rec.StreamTime, Order: rec.Order}
+	result.CausedBy(rec)
+	return x.emit(ctx, out, result, x.accs)
 }
 
 // count reads the span of the row, or begins one, and counts a record at ts.

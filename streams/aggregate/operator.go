@@ -330,6 +330,7 @@ func (a *aggregate) tell(ctx *operator.Context, rec *operator.Record, x *target,
 	}
 	result := operator.Record{Key: rec.Key, Timestamp: int64(binary.BigEndian.Uint64(row)),
 		Window: x.window, StreamTime: rec.StreamTime, Order: rec.Order}
+	result.CausedBy(rec)
 	if a.o.Table {
 		return a.tellChange(ctx, out, result, x)
 	}

@@ -137,6 +137,7 @@ func (x *sessions) replace(ctx *operator.Context, rec *operator.Record, first, l
 	}
 	gone := x.reduces() && x.allNull(x.accs)
 	result := operator.Record{Key: rec.Key, StreamTime: rec.StreamTime, Order: rec.Order}
+	result.CausedBy(rec)
 	for i := range old {
 		if gone || old[i].window() != s.window() {
 			if err := x.retract(&old[i], result, late, out); err != nil {

@@ -190,6 +190,7 @@ func (x *sliding) tell(ctx *operator.Context, rec *operator.Record, isNew bool,
 			err = x.changed.mark(x.at(start), rec.Key)
 		} else {
 			result := operator.Record{Key: rec.Key, StreamTime: rec.StreamTime, Order: rec.Order}
+			result.CausedBy(rec)
 			bad, err = x.emitWindow(ctx, result, start, out)
 		}
 		if bad != nil || err != nil {

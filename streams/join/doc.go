@@ -65,8 +65,9 @@
 //
 // A record:
 //
-//	bits 1          bit 0 it was matched, bit 1 it has a window
+//	bits 1          bit 0 it was matched, bit 1 it has a window, bit 3 it says where it comes from
 //	ts              varint
+//	origin          topic (uvarint length), partition uvarint, offset uvarint, if it says so
 //	window          17 bytes (operator.PutWindow), if it has one
 //	headers         uvarint count, then name (uvarint length) and value (varint length, -1 null)
 //	value           the rest

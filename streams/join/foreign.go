@@ -161,6 +161,7 @@ func (f *foreignLeft) change(ctx *operator.Context, rec *operator.Record) error 
 	// The row itself goes to where results are made: first whether it waits for an answer.
 	out := operator.Record{Key: rec.Key, Timestamp: rec.Timestamp, Order: rec.Order,
 		StreamTime: rec.StreamTime}
+	out.CausedBy(rec)
 	if row != nil {
 		b := append(f.arena.Start(), 0)
 		if foreign != nil {
@@ -178,8 +179,10 @@ func (f *foreignLeft) send(ctx *operator.Context, rec *operator.Record, foreign 
 	b := append(f.arena.Start(), what)
 	b = binary.BigEndian.AppendUint64(b, hashOf(row))
 	b = f.arena.End(append(b, rec.Key...))
-	ctx.Output(toMatch).Append(&operator.Record{Key: f.arena.Copy(foreign), Value: b,
-		Timestamp: rec.Timestamp, Order: rec.Order, StreamTime: rec.StreamTime})
+	out := operator.Record{Key: f.arena.Copy(foreign), Value: b, Timestamp: rec.Timestamp,
+		Order: rec.Order, StreamTime: rec.StreamTime}
+	out.CausedBy(rec)
+	ctx.Output(toMatch).Append(&out)
 }
 
 // NewForeignMatch returns the factory of the step that has the right table. Its first input are
@@ -296,6 +299,8 @@ func (f *foreignMatch) answer(cause *operator.Record, to []byte, hash uint64, ro
 		has = 1
 	}
 	b = f.arena.End(append(append(b, has), row...))
-	out.Append(&operator.Record{Key: f.arena.Copy(to), Value: b, Timestamp: cause.Timestamp,
-		Order: cause.Order, StreamTime: cause.StreamTime})
+	answer := operator.Record{Key: f.arena.Copy(to), Value: b, Timestamp: cause.Timestamp,
+		Order: cause.Order, StreamTime: cause.StreamTime}
+	answer.CausedBy(cause)
+	out.Append(&answer)
 }

@@ -14,6 +14,8 @@ import (
 const (
 	rowMatched  = 1 << iota // it was joined, so it never comes out alone
 	rowWindowed             // it has a window
+	// rowDeleted is 1 << 2, see changes.go
+	rowOrigin = 1 << 3 // it says where it comes from
 )
 
 // stored is a record as a join keeps it.
@@ -23,15 +25,31 @@ type stored struct {
 	window  operator.Window
 	headers []record.Header
 	value   []byte
+	// topic, partition and offset are where it comes from; topic is nil where that is not known.
+	topic             []byte
+	partition, offset uint64
 }
 
-// appendRow appends the bytes of a record: see the tables in doc.go.
+// appendRow appends the bytes of a record: see the tables in doc.go. With rowOrigin among the bits
+// it says where the record comes from, if that is known.
 func appendRow(dst []byte, bits byte, rec *operator.Record, value []byte) []byte {
 	if rec.Windowed() {
 		bits |= rowWindowed
 	}
+	origin := operator.Origin{Offset: -1}
+	if bits&rowOrigin != 0 {
+		if origin = operator.OriginOf(rec); origin.Topic == "" {
+			bits &^= rowOrigin
+		}
+	}
 	dst = append(dst, bits)
 	dst = binary.AppendVarint(dst, rec.Timestamp)
+	if bits&rowOrigin != 0 {
+		dst = binary.AppendUvarint(dst, uint64(len(origin.Topic)))
+		dst = append(dst, origin.Topic...)
+		dst = binary.AppendUvarint(dst, uint64(origin.Partition))
+		dst = binary.AppendUvarint(dst, uint64(origin.Offset))
+	}
 	if rec.Windowed() {
 		var w [operator.WindowSize]byte
 		operator.PutWindow(w[:], rec.Window)
@@ -65,6 +83,9 @@ func rowTime(b []byte) (bits byte, ts int64, err error) {
 func parseRow(b []byte) (stored, error) {
 	r := fields.Reader{Left: b}
 	s := stored{bits: r.Byte(), ts: r.Varint()}
+	if s.bits&rowOrigin != 0 {
+		s.topic, s.partition, s.offset = r.Bytes(), r.Uvarint(), r.Uvarint()
+	}
 	if s.bits&rowWindowed != 0 {
 		s.window = operator.ParseWindow(r.Take(operator.WindowSize))
 	}
@@ -90,6 +111,23 @@ func load(rec *operator.Record, key, b []byte, arena *operator.Arena) error {
 	}
 	*rec = operator.Record{Key: key, Value: s.value, Headers: s.headers, Timestamp: s.ts,
 		Window: s.window}
+	return nil
+}
+
+// loadAlone is load for a record that goes on without another one that caused it. Of what was read
+// nothing is left but the place it was read at.
+func loadAlone(rec *operator.Record, key, b []byte, arena *operator.Arena) error {
+	if err := load(rec, key, b, arena); err != nil {
+		return err
+	}
+	s, err := parseRow(b)
+	if err != nil || s.topic == nil {
+		return err
+	}
+	rec.From = &operator.Input{Topic: string(s.topic), Partition: int32(s.partition)}
+	rec.Raw = &record.Record{Key: key, Value: rec.Value, Headers: rec.Headers,
+		Timestamp: rec.Timestamp, Offset: int64(s.offset)}
+	rec.Made = true
 	return nil
 }
 

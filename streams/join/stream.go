@@ -225,7 +225,7 @@ func (j *streams) alone(ctx *operator.Context, key string, in, out *operator.Bat
 		return err
 	}
 	var rec operator.Record
-	if err := load(&rec, j.arena.Copy(u.key), row, &j.arena); err != nil {
+	if err := loadAlone(&rec, j.arena.Copy(u.key), row, &j.arena); err != nil {
 		return err
 	}
 	rec.Order, rec.StreamTime = in.OrderAt(u.dueAt), u.dueAt-1
@@ -256,6 +256,7 @@ func (j *streams) emit(ctx *operator.Context, cause, l, r *operator.Record,
 		return ctx.Fail(cause, operator.ClassOperator, fmt.Errorf("make one record of two: %w", err))
 	}
 	made.Order, made.StreamTime = result.Order, result.StreamTime
+	made.CausedBy(cause)
 	return nil
 }
 
@@ -286,8 +287,11 @@ func (j *streams) take(ctx *operator.Context, rec *operator.Record, out *operato
 		return err
 	}
 	bits := byte(0)
-	if matched {
+	switch {
+	case matched:
 		bits = rowMatched
+	case j.keeps[side]: // it may come out alone, when nothing but the row is left of it
+		bits = rowOrigin
 	}
 	j.row = appendRow(j.row[:0], bits, rec, value)
 	at, err := j.buffer.add(side, rec.Key, rec.Timestamp, j.row)

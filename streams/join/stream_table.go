@@ -193,7 +193,7 @@ func (j *streamTable) advance(ctx *operator.Context, s int64, in, out *operator.
 				return fmt.Errorf("read waiting record: %w", errRow)
 			}
 			var rec operator.Record
-			if err := load(&rec, []byte(key[fixed:]), row, &j.arena); err != nil {
+			if err := loadAlone(&rec, []byte(key[fixed:]), row, &j.arena); err != nil {
 				return err
 			}
 			due := timeAt([]byte(key))
@@ -263,7 +263,7 @@ func (j *streamTable) take(ctx *operator.Context, rec *operator.Record, out *ope
 	j.key = appendTime(j.key, rec.Order)
 	j.key = binary.BigEndian.AppendUint32(j.key, j.sub)
 	j.key = append(j.key, rec.Key...)
-	j.row = appendRow(j.row[:0], 0, rec, value)
+	j.row = appendRow(j.row[:0], rowOrigin, rec, value)
 	return j.waiting.add(j.key, j.row, j.s)
 }
 

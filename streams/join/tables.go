@@ -172,4 +172,5 @@ func emitChange(cause, other, before, after *operator.Record, out *operator.Batc
 	}
 	made := &out.Records[len(out.Records)-1]
 	made.Old, made.Order, made.StreamTime = before, cause.Order, cause.StreamTime
+	made.CausedBy(cause)
 }

@@ -26,7 +26,7 @@ type LateReport struct {
 	StreamTime, Grace int64
 	// Partly tells that other windows still took the record.
 	Partly bool
-	// Timestamp, Topic, Partition and Offset are those of the record.
+	// Timestamp is that of the record; Topic, Partition and Offset say where it comes from.
 	Timestamp int64
 	Topic     string
 	Partition int32
@@ -125,16 +125,17 @@ func (c *Context) Fail(rec *Record, class string, err error) error {
 	case ToDeadLetter:
 		return c.deadLetter(rec, class, err.Error(), attempts(err))
 	}
-	stop := &StopError{Step: c.opts.Step, Class: class, Partition: -1, Offset: -1, Err: err}
-	stop.Topic, stop.Partition, stop.Offset = rec.Topic(), rec.Partition(), rec.Offset()
-	return stop
+	o := OriginOf(rec)
+	return &StopError{Step: c.opts.Step, Class: class, Topic: o.Topic, Partition: o.Partition,
+		Offset: o.Offset, Err: err}
 }
 
 // Late reports that rec came after windows were closed to it. The step fills First, Last, Grace
 // and Partly. The result is as of Fail.
 func (c *Context) Late(rec *Record, late LateReport) error {
 	late.Step, late.StreamTime, late.Timestamp = c.opts.Step, rec.StreamTime, rec.Timestamp
-	late.Topic, late.Partition, late.Offset = rec.Topic(), rec.Partition(), rec.Offset()
+	o := OriginOf(rec)
+	late.Topic, late.Partition, late.Offset = o.Topic, o.Partition, o.Offset
 	c.opts.Stats.Late.Add(1)
 	c.opts.Stats.lastLate.Store(&late)
 	action := c.opts.Late.Action
@@ -156,9 +157,10 @@ func (c *Context) Late(rec *Record, late LateReport) error {
 // deadLetter hands rec to the task.
 func (c *Context) deadLetter(rec *Record, class, message string, attempts int) error {
 	if c.opts.OnError.DeadLetterTopic == "" {
-		return &StopError{Step: c.opts.Step, Class: class, Topic: rec.Topic(),
-			Partition: rec.Partition(), Offset: rec.Offset(),
-			Err: fmt.Errorf("no dead-letter topic for: %w", errors.New(message))}
+		o := OriginOf(rec)
+		return &StopError{Step: c.opts.Step, Class: class, Topic: o.Topic, Partition: o.Partition,
+			Offset: o.Offset,
+			Err:    fmt.Errorf("no dead-letter topic for: %w", errors.New(message))}
 	}
 	c.opts.Stats.DeadLetters.Add(1)
 	c.opts.Reporter.DeadLetter(rec, DeadLetter{

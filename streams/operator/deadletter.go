@@ -38,12 +38,12 @@ type DeadLetter struct {
 }
 
 // Record returns the dead letter of rec: the original key, value, timestamp and headers of the
-// record it was read as, followed by the ms-dlq headers. A result of an aggregate, which was never
-// read, is given as it is.
+// record it was read as, or was made for, followed by the ms-dlq headers. What time alone brought
+// about, as the result of a window that closed, is given as it is.
 func (d *DeadLetter) Record(rec *Record, pipeline, configHash string) record.Record {
 	o := OriginOf(rec)
 	h := make([]record.Header, 0, len(o.Headers)+10)
-	h = append(h, o.Headers...)
+	h = appendPublic(h, o.Headers)
 	h = appendText(h, HeaderDLQPipeline, pipeline)
 	h = appendText(h, HeaderDLQStep, d.Step)
 	h = appendText(h, HeaderDLQClass, d.Class)
@@ -61,7 +61,7 @@ func (d *DeadLetter) Record(rec *Record, pipeline, configHash string) record.Rec
 func (l *LateReport) Record(rec *Record) record.Record {
 	o := OriginOf(rec)
 	h := make([]record.Header, 0, len(o.Headers)+3)
-	h = append(h, o.Headers...)
+	h = appendPublic(h, o.Headers)
 	h = appendText(h, HeaderLateStep, l.Step)
 	h = appendText(h, HeaderLateWindow, l.windows())
 	h = appendText(h, HeaderLateStreamTime, strconv.FormatInt(l.StreamTime, 10))
@@ -74,6 +74,16 @@ func (l *LateReport) windows() string {
 		return l.First.String()
 	}
 	return l.First.String() + ".." + l.Last.String()
+}
+
+// appendPublic appends headers but for the rows that joins keep there.
+func appendPublic(dst, headers []record.Header) []record.Header {
+	for _, h := range headers {
+		if !strings.HasPrefix(h.Key, RowHeaderPrefix) {
+			dst = append(dst, h)
+		}
+	}
+	return dst
 }
 
 func appendText(h []record.Header, key, value string) []record.Header {

@@ -22,6 +22,9 @@ const (
 	HeaderWindow = "ms-window"
 	// HeaderOld carries, in a repartition topic, the value that a change takes the place of.
 	HeaderOld = "ms-before"
+	// RowHeaderPrefix begins the names of headers in which steps keep joined rows beside a record.
+	// They leave the topology with nothing.
+	RowHeaderPrefix = "ms-row-"
 )
 
 // errOrigin reports an origin header that this package did not write.
@@ -29,7 +32,7 @@ var errOrigin = errors.New("malformed origin header")
 
 // Origin is the source record a record comes from.
 type Origin struct {
-	Topic     string // "" when the record is the result of an aggregate
+	Topic     string // "" when time alone brought the record about
 	Partition int32  // -1 then
 	Offset    int64  // -1 then
 	Timestamp int64  // event time, ms since 1970-01-01 UTC
@@ -38,15 +41,19 @@ type Origin struct {
 	Headers   []record.Header
 }
 
-// OriginOf returns the source record of rec, looking through repartition topics. The result of an
-// aggregate is its own origin and has no topic: its offset in a repartition topic would differ from
-// run to run, as several tasks write there.
+// OriginOf returns the source record of rec, looking through repartition topics: of what a join or
+// an aggregate made, the one that caused it. What time alone brought about, such as the result of a
+// window that closed, is its own origin and has no topic.
 func OriginOf(rec *Record) Origin {
 	if rec.Raw == nil {
 		return Origin{Partition: -1, Offset: -1, Timestamp: rec.Timestamp,
 			Key: rec.Key, Value: rec.Value, Headers: VisibleHeaders(rec.Headers)}
 	}
-	o := Origin{Topic: rec.Topic(), Partition: rec.Partition(), Offset: rec.Offset(),
+	from := Input{Partition: -1} // of a record that a test made
+	if rec.From != nil {
+		from = *rec.From
+	}
+	o := Origin{Topic: from.Topic, Partition: from.Partition, Offset: rec.Raw.Offset,
 		Timestamp: rec.Raw.Timestamp, Key: rec.Raw.Key, Value: rec.Raw.Value,
 		Headers: VisibleHeaders(rec.Raw.Headers)}
 	if h, ok := rec.Raw.Header(HeaderOrigin); ok {

@@ -62,7 +62,8 @@ type Record struct {
 	Window Window
 	// Doc is the decoded value, nil until some step decoded it. The layer above owns its type.
 	Doc any
-	// Raw is the record as it was read from its topic; nil for the result of an aggregate.
+	// Raw is the record as it was read from its topic, or, when Made, the one that caused this one;
+	// nil for what time alone brought about.
 	Raw *record.Record
 	// From says where Raw was read; nil when Raw is.
 	From *Input
@@ -78,27 +79,34 @@ type Record struct {
 	Dirty bool
 	// Shared tells that other records refer to the same Doc: change a copy.
 	Shared bool
+	// Made tells that a join or an aggregate made the record: Raw only says what caused it.
+	Made bool
 }
 
-// Topic returns the topic the record was read from, "" for the result of an aggregate.
+// CausedBy notes which record this one was made for; what fails behind here shows that one.
+func (r *Record) CausedBy(cause *Record) {
+	r.Raw, r.From, r.Made = cause.Raw, cause.From, true
+}
+
+// Topic returns the topic the record was read from, "" for one that was made.
 func (r *Record) Topic() string {
-	if r.From == nil {
+	if r.From == nil || r.Made {
 		return ""
 	}
 	return r.From.Topic
 }
 
-// Partition returns the partition the record was read from, -1 for the result of an aggregate.
+// Partition returns the partition the record was read from, -1 for one that was made.
 func (r *Record) Partition() int32 {
-	if r.From == nil {
+	if r.From == nil || r.Made {
 		return -1
 	}
 	return r.From.Partition
 }
 
-// Offset returns the offset the record was read at, -1 for the result of an aggregate.
+// Offset returns the offset the record was read at, -1 for one that was made.
 func (r *Record) Offset() int64 {
-	if r.Raw == nil {
+	if r.Raw == nil || r.Made {
 		return -1
 	}
 	return r.Raw.Offset

@@ -15,7 +15,7 @@ import (
 
 // foreignTopology joins orders with customers whose key is the first letter of the order's value.
 func foreignTopology(kind join.Kind) *topology.Builder {
-	b := topology.NewBuilder(topology.Options{App: "fk", CloseAtEnd: true})
+	b := topology.NewBuilder(topology.Options{Sign: true, App: "fk", CloseAtEnd: true})
 	b.Source("orders", "orders", topology.SourceOptions{})
 	b.Source("customers", "customers", topology.SourceOptions{})
 	b.JoinForeign("joined", "orders", "customers", join.ForeignOptions{Kind: kind, Join: showPair,

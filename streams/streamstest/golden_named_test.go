@@ -93,7 +93,7 @@ func TestG65_EndOffsetIsAMarker(t *testing.T) {
 
 // windowsOfTen counts in tumbling windows of 10 ms, on close.
 func windowsOfTen(t *testing.T) *topology.Topology {
-	b := topology.NewBuilder(topology.Options{App: "g65",
+	b := topology.NewBuilder(topology.Options{Sign: true, App: "g65",
 		OnError: operator.ErrorPolicy{DeadLetterTopic: "out"}})
 	b.Source("in", "in", topology.SourceOptions{})
 	b.Aggregate("n", "in", aggregate.Options{Windows: window.Tumbling(10 * time.Millisecond),

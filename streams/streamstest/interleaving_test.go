@@ -21,7 +21,7 @@ import (
 // disorder, a fan-out whose branches meet again in one sink and in one merge, windows behind
 // windows on both sides of a repartition topic, failing and late records.
 func everything() *topology.Builder {
-	b := topology.NewBuilder(topology.Options{App: "all",
+	b := topology.NewBuilder(topology.Options{Sign: true, App: "all",
 		OnError: operator.ErrorPolicy{DeadLetterTopic: "dlq"}})
 	stamp := func(rec *operator.Record) (int64, error) {
 		return strconv.ParseInt(string(rec.Value), 10, 64)

@@ -43,7 +43,7 @@ var lateAside = operator.LatePolicy{Action: operator.LateSide, Topic: "late"}
 // streamJoins joins two streams in all three ways, with themselves, and what came of that again
 // behind a repartition topic.
 func streamJoins() *topology.Builder {
-	b := topology.NewBuilder(topology.Options{App: "sj", CloseAtEnd: true,
+	b := topology.NewBuilder(topology.Options{Sign: true, App: "sj", CloseAtEnd: true,
 		OnError: operator.ErrorPolicy{DeadLetterTopic: "dlq"}})
 	b.Source("orders", "orders", topology.SourceOptions{Disorder: millis(12)})
 	b.Source("payments", "payments", topology.SourceOptions{Disorder: millis(5),
@@ -95,7 +95,7 @@ func paid(n int) (list []fed) {
 // sessionsAndGates has sessions on close and on update, sliding and count windows, what is emitted
 // every so often, dedupe, throttle and punctuations.
 func sessionsAndGates() *topology.Builder {
-	b := topology.NewBuilder(topology.Options{App: "sg", CloseAtEnd: true,
+	b := topology.NewBuilder(topology.Options{Sign: true, App: "sg", CloseAtEnd: true,
 		OnError: operator.ErrorPolicy{DeadLetterTopic: "dlq"}})
 	b.Source("clicks", "clicks", topology.SourceOptions{Disorder: millis(9)})
 	b.Dedupe("once", "clicks", gate.DedupeOptions{Within: millis(30), Key: byValue})
@@ -147,7 +147,7 @@ func clicks(n int) (list []fed) {
 // tableJoins looks orders up among users by event time: the latest row, the row of the time with a
 // history, and with a grace for rows that come later.
 func tableJoins() *topology.Builder {
-	b := topology.NewBuilder(topology.Options{App: "st", CloseAtEnd: true})
+	b := topology.NewBuilder(topology.Options{Sign: true, App: "st", CloseAtEnd: true})
 	b.Source("orders", "orders", topology.SourceOptions{Disorder: millis(6)})
 	b.Source("users", "users", topology.SourceOptions{})
 	show := func(rec, row *operator.Record) error { return showPair(rec, rec, row) }
@@ -192,7 +192,7 @@ func withUsers(n int) (list []fed) {
 
 // tablesOfTables joins tables by key and by foreign key, and folds the rows of a table by group.
 func tablesOfTables() *topology.Builder {
-	b := topology.NewBuilder(topology.Options{App: "tt", CloseAtEnd: true})
+	b := topology.NewBuilder(topology.Options{Sign: true, App: "tt", CloseAtEnd: true})
 	for _, topic := range []string{"left", "right", "far"} {
 		b.Source(topic, topic, topology.SourceOptions{})
 	}

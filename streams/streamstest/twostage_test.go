@@ -53,7 +53,7 @@ func stateOf(origin string) string { return "S" + origin[len(origin)-1:] }
 
 // twoStages is the topology: join a table, key by state, count by day.
 func twoStages() *topology.Builder {
-	b := topology.NewBuilder(topology.Options{App: "flights", CloseAtEnd: true,
+	b := topology.NewBuilder(topology.Options{Sign: true, App: "flights", CloseAtEnd: true,
 		OnError: operator.ErrorPolicy{DeadLetterTopic: "dlq"}})
 	b.Source("flights", "flights", topology.SourceOptions{})
 	b.Table("airports", "airports", topology.TableOptions{Broadcast: true})

@@ -60,7 +60,7 @@ func (c *Core) makeSteps() error {
 	context := func(o operator.ContextOptions, kind string, stores ...operator.StoreSpec,
 	) *operator.Context {
 		id := o.Step
-		o.Step, _, _ = strings.Cut(id, ":") // a part of a step speaks for the step
+		o.Step = c.stepName(id)
 		o.Stores, o.Reporter, o.StreamTime = c.opts.Stores, &c.out, c.StreamTime()
 		o.EventTime = c.eventTime
 		o.Stats = &operator.Stats{}
@@ -120,6 +120,15 @@ func (c *Core) makeSteps() error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// stepName is how dead letters and errors call a step: a part of one speaks for the whole.
+func (c *Core) stepName(id string) string {
+	if name := c.opts.Topology.StepName; name != nil {
+		return name(id)
+	}
+	name, _, _ := strings.Cut(id, ":")
+	return name
 }
 
 // makeNode makes a node behind those made before it.

@@ -8,7 +8,8 @@ import (
 	"github.com/millstream-io/millstream/streams/operator"
 )
 
-// LaneHeader is the header every record written by a task (or a connector source) carries.
+// LaneHeader is the header of every record of a repartition topic, and of what a connector source
+// writes.
 const LaneHeader = operator.HeaderLane
 
 // Lane says who wrote a record, in which order and at which time of the writer.

@@ -230,7 +230,7 @@ func (c *Core) process(l *lane, h *held) error {
 	var err error
 	switch {
 	case h.bad == nil:
-		s.batch.Append(&h.rec)
+		err = c.pass(s, &h.rec)
 	case h.skip:
 		s.ctx.Stats().Dropped.Add(1)
 	default:
@@ -238,6 +238,17 @@ func (c *Core) process(l *lane, h *held) error {
 	}
 	l.take(h)
 	return err
+}
+
+// pass gives a record to the steps that read its source.
+func (c *Core) pass(s *sourceState, rec *operator.Record) error {
+	if s.spec.Check != nil {
+		if err := s.spec.Check(rec); err != nil {
+			return s.ctx.Fail(rec, operator.ClassDecode, err)
+		}
+	}
+	s.batch.Append(rec)
+	return nil
 }
 
 // bound returns the time up to which everything was processed: the least time of all lanes, or S

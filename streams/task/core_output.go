@@ -24,6 +24,8 @@ type outputs struct {
 	arena   operator.Arena
 	headers headerArena
 	scratch []byte
+	// lane is that of the next output, if it has one.
+	lane []byte
 	// extra are the headers of one record beside its own and its lane.
 	extra [3]record.Header
 }
@@ -33,7 +35,7 @@ var _ operator.Reporter = (*outputs)(nil)
 // pending is an output with the place of its cause.
 type pending struct {
 	order, time int64
-	lane        []byte // value of its lane header, sequence not filled in
+	lane        []byte // value of its lane header, sequence not filled in; nil without one
 	out         Output
 }
 
@@ -71,7 +73,10 @@ func (o *outputs) write(n *nodeState, in *operator.Batch) (written int, err erro
 			partition = int32((rec.Order >> 1) % int64(partitions))
 		}
 		x := record.Record{Timestamp: rec.Timestamp, Key: key, Value: value, Headers: rec.Headers}
-		o.add(rec, topic, partition, x, o.passOn(n, rec, &x))
+		if s.Repartition {
+			o.sign(rec, &x, o.passOn(n, rec, &x))
+		}
+		o.add(rec, topic, partition, x)
 		written++
 	}
 	return written, nil
@@ -93,12 +98,9 @@ func (o *outputs) passOn(n *nodeState, rec *operator.Record, x *record.Record) [
 		o.scratch = operator.AppendOld(o.scratch[:0], encodedOld(rec.Old, n.spec.Sink.Encode))
 		extra = append(extra, record.Header{Key: operator.HeaderOld, Value: o.arena.Copy(o.scratch)})
 	}
-	if !n.spec.Sink.DropOrigin {
-		o.scratch = operator.AppendOrigin(o.scratch[:0], rec, x.Key, x.Value, x.Headers)
-		extra = append(extra,
-			record.Header{Key: operator.HeaderOrigin, Value: o.arena.Copy(o.scratch)})
-	}
-	return extra
+	o.scratch = operator.AppendOrigin(o.scratch[:0], rec, x.Key, x.Value, x.Headers)
+	return append(extra,
+		record.Header{Key: operator.HeaderOrigin, Value: o.arena.Copy(o.scratch)})
 }
 
 // encodedOld is an old row whose value is what a sink would write.
@@ -113,25 +115,39 @@ func encodedOld(old *operator.Record, encode operator.EncodeFunc) *operator.Reco
 	return &made
 }
 
-// add takes an output caused by rec. The headers become those of x, extra and the lane.
-func (o *outputs) add(rec *operator.Record, topic string, partition int32, x record.Record,
-	extra []record.Header) {
-	lane := o.arena.Make(laneFixed + len(o.core.writer))
-	AppendLane(lane[:0], Lane{Writer: o.core.writer, W: rec.StreamTime})
+// sign makes the headers of x those it has, extra and the lane.
+func (o *outputs) sign(rec *operator.Record, x *record.Record, extra []record.Header) {
+	o.lane = o.arena.Make(laneFixed + len(o.core.writer))
+	AppendLane(o.lane[:0], Lane{Writer: o.core.writer, W: rec.StreamTime})
 	h := o.headers.make(len(x.Headers) + len(extra) + 1)
 	copy(h, x.Headers)
 	copy(h[len(x.Headers):], extra)
-	h[len(h)-1] = record.Header{Key: LaneHeader, Value: lane}
+	h[len(h)-1] = record.Header{Key: LaneHeader, Value: o.lane}
 	x.Headers = h
-	p := pending{order: rec.Order, time: rec.StreamTime, lane: lane,
+}
+
+// add takes an output caused by rec.
+func (o *outputs) add(rec *operator.Record, topic string, partition int32, x record.Record) {
+	if o.lane == nil && o.core.opts.Topology.Sign {
+		o.sign(rec, &x, nil)
+	}
+	p := pending{order: rec.Order, time: rec.StreamTime, lane: o.lane,
 		out: Output{Topic: topic, Partition: partition, Record: x}}
+	o.lane = nil
 	if o.control {
-		binary.BigEndian.PutUint64(lane[laneSeqAt:], uint64(o.seq))
-		p.out.Seq, p.out.Control = o.seq, true
+		p.number(o.seq)
+		p.out.Control = true
 		o.done = append(o.done, p.out)
 		return
 	}
 	o.pending = append(o.pending, p)
+}
+
+// number gives an output its sequence.
+func (p *pending) number(seq int64) {
+	if p.out.Seq = seq; p.lane != nil {
+		binary.BigEndian.PutUint64(p.lane[laneSeqAt:], uint64(seq))
+	}
 }
 
 // DeadLetter implements operator.Reporter.
@@ -155,7 +171,7 @@ func (o *outputs) aside(rec *operator.Record, topic string, x record.Record) {
 	if x.Timestamp < 0 {
 		x.Timestamp = max(0, rec.Timestamp)
 	}
-	o.add(rec, topic, partition, x, nil)
+	o.add(rec, topic, partition, x)
 }
 
 // flush orders the outputs of a run by their cause and gives out sequences. Several steps write in
@@ -171,8 +187,7 @@ func (o *outputs) flush() {
 		// Numbered by the event, so that the numbers of later events do not depend on how
 		// many outputs earlier ones had: a table row may have come sooner on another run.
 		o.seq = max(o.seq+1, p.order>>1<<16)
-		binary.BigEndian.PutUint64(p.lane[laneSeqAt:], uint64(o.seq))
-		p.out.Seq = o.seq
+		p.number(o.seq)
 		o.done = append(o.done, p.out)
 	}
 	clear(o.pending)

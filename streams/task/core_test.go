@@ -117,7 +117,7 @@ func controlLane(writer string, seq, w int64, ended bool) record.Header {
 
 // passTwo reads two sources into one topic.
 func passTwo() *topology.Builder {
-	b := topology.NewBuilder(topology.Options{App: "app",
+	b := topology.NewBuilder(topology.Options{Sign: true, App: "app",
 		OnError: operator.ErrorPolicy{DeadLetterTopic: "dlq"}})
 	b.Source("a", "a", topology.SourceOptions{})
 	b.Source("b", "b", topology.SourceOptions{})
@@ -128,7 +128,7 @@ func passTwo() *topology.Builder {
 
 // keyed is source -> key_by -> out: two Subs.
 func keyed() *topology.Builder {
-	b := topology.NewBuilder(topology.Options{App: "app",
+	b := topology.NewBuilder(topology.Options{Sign: true, App: "app",
 		OnError: operator.ErrorPolicy{DeadLetterTopic: "dlq"}})
 	b.Source("a", "a", topology.SourceOptions{})
 	b.KeyBy("by", "a", topology.KeyByOptions{
@@ -207,7 +207,7 @@ func TestCoreBadTimestamps(t *testing.T) {
 		return strconv.ParseInt(string(r.Value), 10, 64)
 	}
 	run := func(bad eventtime.BadTimestamp, dlq string) *coreTest {
-		b := topology.NewBuilder(topology.Options{App: "app",
+		b := topology.NewBuilder(topology.Options{Sign: true, App: "app",
 			OnError: operator.ErrorPolicy{DeadLetterTopic: dlq}})
 		b.Source("a", "a", topology.SourceOptions{Timestamp: stamp, Bad: bad})
 		b.Sink("out", "a", "out", topology.SinkOptions{})
@@ -346,7 +346,7 @@ func TestCoreWatermarks(t *testing.T) {
 // The number of an output must not depend on when rows of a table arrived.
 func TestCoreSequenceSurvivesTableTiming(t *testing.T) {
 	build := func() *topology.Builder {
-		b := topology.NewBuilder(topology.Options{App: "app"})
+		b := topology.NewBuilder(topology.Options{Sign: true, App: "app"})
 		b.Source("a", "a", topology.SourceOptions{})
 		b.Table("t", "t", topology.TableOptions{})
 		b.Join("j", "a", "t", join.Options{Join: func(r *operator.Record, _ any) error { return nil }})
@@ -373,7 +373,7 @@ func TestCoreSequenceSurvivesTableTiming(t *testing.T) {
 }
 
 func TestCoreTable(t *testing.T) {
-	b := topology.NewBuilder(topology.Options{App: "app",
+	b := topology.NewBuilder(topology.Options{Sign: true, App: "app",
 		OnError: operator.ErrorPolicy{DeadLetterTopic: "dlq"}})
 	b.Source("a", "a", topology.SourceOptions{})
 	b.Table("t", "t", topology.TableOptions{Decode: func(_, v []byte) (any, error) {
@@ -407,7 +407,7 @@ func TestCoreTable(t *testing.T) {
 }
 
 func TestCoreStopKeepsNothing(t *testing.T) {
-	b := topology.NewBuilder(topology.Options{App: "app"})
+	b := topology.NewBuilder(topology.Options{Sign: true, App: "app"})
 	b.Source("a", "a", topology.SourceOptions{})
 	b.Map("check", "a", func(r *operator.Record) error { return errTest })
 	b.Sink("out", "check", "out", topology.SinkOptions{})
@@ -457,7 +457,7 @@ func FuzzCoreRestore(f *testing.F) {
 // The results of windows that became due at different times come out in that order, also when one
 // record moves time past all of them, and reach windows behind them in time.
 func TestCoreWindowsBehindWindows(t *testing.T) {
-	b := topology.NewBuilder(topology.Options{App: "app", CloseAtEnd: true})
+	b := topology.NewBuilder(topology.Options{Sign: true, App: "app", CloseAtEnd: true})
 	b.Source("a", "a", topology.SourceOptions{})
 	count := []aggregate.Field{{Name: "n"}}
 	b.Aggregate("ten", "a", aggregate.Options{Windows: window.Tumbling(10 * time.Millisecond),

@@ -30,7 +30,8 @@ func (b *Builder) Build(partitions func(topic string) int32) (*Topology, error) 
 	if len(p.faults) > 0 {
 		return nil, fmt.Errorf("%w:\n%w", ErrInvalid, errors.Join(p.faults...))
 	}
-	t := &Topology{App: b.opts.App, ConfigHash: b.opts.ConfigHash, CloseAtEnd: b.opts.CloseAtEnd}
+	t := &Topology{App: b.opts.App, ConfigHash: b.opts.ConfigHash, CloseAtEnd: b.opts.CloseAtEnd,
+		Sign: b.opts.Sign, StepName: b.opts.StepName}
 	for i, g := range p.groups {
 		g.result.ID = i
 		t.Subs = append(t.Subs, g.result)
@@ -80,7 +81,7 @@ func (p *plan) expand() {
 		sink := &draft{id: d.id + "-repartition", kind: "repartition", onError: d.onError,
 			inputs: []input{{of: step}}, keyBy: d.keyBy,
 			node: &Node{ID: d.id + "-repartition", Kind: "repartition", Sink: &Sink{Topic: topic,
-				Encode: d.keyBy.Encode, Repartition: true, DropOrigin: d.keyBy.DropOrigin}}}
+				Encode: d.keyBy.Encode, Repartition: true}}}
 		source := &draft{id: d.id, kind: "source", onError: d.onError, behind: sink,
 			source: &Source{ID: d.id, Topic: topic, Writers: []string{}}}
 		p.nodes = append(p.nodes, step, sink, source)

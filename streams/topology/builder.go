@@ -21,6 +21,11 @@ type Options struct {
 	OnError operator.ErrorPolicy
 	// CloseAtEnd closes all windows at the end of bounded input; the default keeps them open.
 	CloseAtEnd bool
+	// Sign gives the records that leave the topology the header ms-lane too: which task wrote them,
+	// in which order. Records of repartition topics always have it.
+	Sign bool
+	// StepName is how dead letters and errors call a step, by its id; nil cuts it before a colon.
+	StepName func(id string) string
 	// Cut gives the number of partitions of the repartition topic of a key_by, by its id, where
 	// the key_by itself says nothing; 0 or no function: by what else its reader reads.
 	Cut func(keyBy string) int32
@@ -110,6 +115,9 @@ type SourceOptions struct {
 	// MaxSkew bounds how far a partition is read ahead of the slowest one, in event time; 0 is by
 	// memory only.
 	MaxSkew time.Duration
+	// Check looks at every record whose event time is known; one it gives an error for moves time
+	// and fails here, once, whoever reads the source. It may note in Doc what it has found out.
+	Check func(rec *operator.Record) error
 	// OnError overrides the policy of the topology.
 	OnError *operator.ErrorPolicy
 }
@@ -127,7 +135,7 @@ func (b *Builder) Source(id, topic string, o SourceOptions) {
 	}
 	b.add(&draft{id: id, kind: "source", onError: o.OnError, source: &Source{ID: id, Topic: topic,
 		Timestamp: o.Timestamp, Disorder: o.Disorder.Milliseconds(), Bad: o.Bad,
-		IdleAfter: o.IdleAfter, MaxSkew: o.MaxSkew.Milliseconds()}})
+		IdleAfter: o.IdleAfter, MaxSkew: o.MaxSkew.Milliseconds(), Check: o.Check}})
 }
 
 // TableOptions describe how a compacted topic becomes a table.
@@ -234,8 +242,6 @@ type KeyByOptions struct {
 	// Encode gives the value for the repartition topic; nil as operator.Encode. The key it
 	// returns is ignored.
 	Encode operator.EncodeFunc
-	// DropOrigin saves the bytes that let a later dead letter show the source record.
-	DropOrigin bool
 	// OnError overrides the policy of the topology.
 	OnError *operator.ErrorPolicy
 }

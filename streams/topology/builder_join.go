@@ -70,7 +70,7 @@ func (b *Builder) JoinForeign(id, left, right string, o join.ForeignOptions) {
 	}
 	o = o.WithDefaults()
 	move := func(part, from string) string {
-		b.KeyBy(id+"-"+part, from, KeyByOptions{DropOrigin: true, OnError: o.OnError,
+		b.KeyBy(id+"-"+part, from, KeyByOptions{OnError: o.OnError,
 			Key: func(rec *operator.Record) ([]byte, error) { return rec.Key, nil }})
 		return id + "-" + part
 	}

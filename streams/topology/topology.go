@@ -15,6 +15,9 @@ type Topology struct {
 	ConfigHash string
 	// CloseAtEnd: the end of bounded input closes all windows (on_end: close).
 	CloseAtEnd bool
+	// Sign and StepName are as of Options.
+	Sign     bool
+	StepName func(id string) string
 	// Subs are the sub-topologies, upstream ones first.
 	Subs []*Sub
 }
@@ -46,6 +49,8 @@ type Source struct {
 	// MaxSkew in ms is how far a partition may be ahead of the slowest one; 0 is any.
 	MaxSkew int64
 	OnError operator.ErrorPolicy
+	// Check is as of SourceOptions.
+	Check func(rec *operator.Record) error
 	// Writers are the names of the tasks that write the topic, when it is a repartition topic of
 	// this topology; nil for any other.
 	Writers []string
@@ -98,8 +103,6 @@ type Sink struct {
 	Encode     operator.EncodeFunc
 	// Repartition: the topic belongs to this topology and carries watermarks and origins.
 	Repartition bool
-	// DropOrigin leaves out which source record a record of a repartition topic comes from.
-	DropOrigin bool
 }
 
 // InternalTopic is a topic that has to exist before tasks run.
