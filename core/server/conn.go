@@ -157,6 +157,9 @@ func (c *conn) read() error {
 			if c.draining.Load() || errors.Is(err, io.EOF) || c.ctx.Err() != nil {
 				return nil
 			}
+			if isTimeout(err) && !errors.Is(err, errSlowClient) {
+				return errIdle
+			}
 			return err
 		}
 		c.frameBytes = len(frame) + 4
@@ -167,10 +170,11 @@ func (c *conn) read() error {
 	}
 }
 
-// readAgain reports whether err is the idle limit of a client that waits for an answer.
+// readAgain reports whether err is the idle limit of a client that waits for an answer, or reads
+// one: a large one may take it longer than that.
 func (c *conn) readAgain(err error) bool {
 	return isTimeout(err) && !errors.Is(err, errSlowClient) && !c.draining.Load() &&
-		(c.out.pending() > 0 || c.gate.left() > 0)
+		(c.out.pending() || c.gate.left() > 0)
 }
 
 // dispatch handles one frame. An error closes the connection.
@@ -347,6 +351,11 @@ func vanished(err error) bool {
 func (c *conn) logEnd() {
 	reason := c.reason.Load()
 	if reason == nil || errors.Is(*reason, net.ErrClosed) || vanished(*reason) {
+		return
+	}
+	if errors.Is(*reason, errIdle) {
+		c.s.log.Debug("closed an idle connection", "client", c.host, "client_id", c.clientID,
+			"listener", c.how.Name, "after", c.s.opts.Limits.IdleTimeout)
 		return
 	}
 	c.s.count.broken.Add(1)

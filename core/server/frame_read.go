@@ -17,6 +17,8 @@ var (
 	errFrameSize = errors.New("bad frame size")
 	// errSlowClient tells that a frame did not arrive, or an answer was not read, in time.
 	errSlowClient = errors.New("client too slow")
+	// errIdle tells that no request came for connections.max.idle.ms.
+	errIdle = errors.New("no request for connections.max.idle.ms")
 )
 
 // minFrameBytes is the smallest request: a header with a null client id.

@@ -238,11 +238,11 @@ func (q *answerQueue) takeReady(batch []answer, released int64) int {
 	return n
 }
 
-// pending returns the number of requests not yet answered.
-func (q *answerQueue) pending() int {
+// pending reports whether a request is not answered yet, or its answer not written to the end.
+func (q *answerQueue) pending() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.mu.slots)
+	return len(q.mu.slots) > 0 || q.mu.writing
 }
 
 // drained returns a channel that is closed when every request is answered and written.

@@ -27,17 +27,63 @@ type mutant struct {
 }
 
 func main() {
-	only := flag.String("run", "", "only rules that this regular expression matches")
-	list := flag.Bool("list", false, "only list the rules")
+	var o options
+	flag.StringVar(&o.only, "run", "", "only rules that this regular expression matches")
+	flag.BoolVar(&o.list, "list", false, "only list the rules")
+	flag.StringVar(&o.done, "done", "", "a file that lists what was killed: that is skipped, and what is killed is added")
+	flag.IntVar(&o.most, "most", len(mutants)+len(securityMutants), "run so many at most")
 	flag.Parse()
-	if err := run(*only, *list); err != nil {
+	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
 }
 
-func run(only string, list bool) error {
-	wanted, err := regexp.Compile(only)
+// options say which mutants are run.
+type options struct {
+	only, done string
+	list       bool
+	most       int
+}
+
+// selected returns the mutants that are asked for and not done.
+func (o *options) selected() (todo []mutant, err error) {
+	wanted, err := regexp.Compile(o.only)
+	if err != nil {
+		return nil, err
+	}
+	done, err := os.ReadFile(o.done)
+	if err != nil && o.done != "" && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	killed := map[string]bool{}
+	for line := range strings.Lines(string(done)) {
+		rule, _, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		killed[rule] = true
+	}
+	for _, m := range slices.Concat(mutants, securityMutants) {
+		if wanted.MatchString(m.rule) && !killed[m.rule] {
+			todo = append(todo, m)
+		}
+	}
+	return todo[:min(len(todo), o.most)], nil
+}
+
+// killed notes a rule that was seen to be tested: its name, the seconds, the test.
+func (o *options) killed(rule string, took time.Duration, test string) error {
+	if o.done == "" {
+		return nil
+	}
+	f, err := os.OpenFile(o.done, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "%s\t%.0f\t%s\n", rule, took.Seconds(), test)
+	return errors.Join(err, f.Close())
+}
+
+func run(o options) error {
+	todo, err := o.selected()
 	if err != nil {
 		return err
 	}
@@ -47,11 +93,8 @@ func run(only string, list bool) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	killed, survived, broken := 0, 0, 0
-	for _, m := range slices.Concat(mutants, securityMutants) {
-		if !wanted.MatchString(m.rule) {
-			continue
-		}
-		if list {
+	for _, m := range todo {
+		if o.list {
 			if _, err := m.changed(); err != nil {
 				return fmt.Errorf("%s: %w", m.rule, err)
 			}
@@ -65,13 +108,15 @@ func run(only string, list bool) error {
 			broken++
 			continue
 		}
-		verdict := "killed"
+		verdict, took := "killed", time.Since(began)
 		if killed++; test == "" {
 			verdict = "SURVIVED"
 			killed--
 			survived++
+		} else if err := o.killed(m.rule, took, test); err != nil {
+			return err
 		}
-		fmt.Printf("%-8s %4.0fs  %-55s %s\n", verdict, time.Since(began).Seconds(), m.rule, test)
+		fmt.Printf("%-8s %4.0fs  %-55s %s\n", verdict, took.Seconds(), m.rule, test)
 	}
 	fmt.Printf("%d killed, %d survived, %d do not run\n", killed, survived, broken)
 	if survived+broken > 0 {
