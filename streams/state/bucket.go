@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,6 +34,7 @@ type row struct {
 type bucket struct {
 	db   *DB
 	id   bucketID
+	seed uint32 // of the checksums of its rows in the file
 	rows map[string]*row
 	// bytes are those of its committed rows, as far as they are known: all of them without a file.
 	bytes int64
@@ -259,9 +261,9 @@ func (b *bucket) Scan(from, to []byte, fn func(key, value []byte) error) error {
 	}
 	err = b.scan(cur, from, to, fn)
 	if err == ErrStop {
-		return nil
+		err = nil
 	}
-	return err
+	return cmp.Or(err, b.db.sick()) // a damaged file looks like one that ends
 }
 
 func (b *bucket) scan(cur cursor, from, to []byte, fn func(key, value []byte) error) error {
@@ -276,17 +278,17 @@ func (b *bucket) scan(cur cursor, from, to []byte, fn func(key, value []byte) er
 		if first >= 0 {
 			mem = heads[first]
 		}
-		switch cmp := compareHeads(mem, fk); {
-		case cmp == noHead:
+		switch order := compareHeads(mem, fk); {
+		case order == noHead:
 			return nil
-		case cmp > 0: // the file's row is first
+		case order > 0: // the file's row is first
 			key, value = append(key[:0], fk...), fv
 			fk, fv = cur.next()
 		default:
 			key = append(key[:0], mem[0].key...)
 			var decided bool
 			value, ok, decided = mem[0].visible()
-			if cmp == 0 {
+			if order == 0 {
 				if !decided {
 					value, ok = fv, true
 				}

@@ -54,7 +54,7 @@ func (b *Bulk) Write(meta Meta) error {
 		slices.SortStableFunc(b.rows, byKey)
 	}
 	db.file.endRead()
-	err := db.file.db.Update(func(tx *bolt.Tx) error {
+	err := db.file.update(func(tx *bolt.Tx) error {
 		if err := b.put(tx); err != nil {
 			return err
 		}
@@ -73,8 +73,9 @@ func (b *Bulk) Write(meta Meta) error {
 // put writes the sorted rows, bucket by bucket.
 func (b *Bulk) put(tx *bolt.Tx) error {
 	var prefix []byte
+	var seed uint32
 	var bucket *bolt.Bucket
-	keys := make([]byte, 0, b.bytes+int64(len(b.rows))) // bbolt keeps them until the commit
+	sealed := sealer{make([]byte, 0, b.bytes+int64(len(b.rows)*(1+sumSize)))}
 	for i, row := range b.rows {
 		if i+1 < len(b.rows) && bytes.Equal(b.rows[i+1].key, row.key) {
 			continue
@@ -84,20 +85,18 @@ func (b *Bulk) put(tx *bolt.Tx) error {
 			if err != nil {
 				return err
 			}
-			prefix = id.appendPrefix(nil)
+			prefix, seed = id.appendPrefix(nil), id.seed()
 			if bucket, err = makeBucket(tx, id); err != nil {
 				return err
 			}
 			bucket.FillPercent = 0.9
 		}
-		at := len(keys)
-		keys = appendFileKey(keys, row.key[len(prefix):])
-		key := keys[at:len(keys):len(keys)]
+		key := sealed.key(row.key[len(prefix):])
 		var err error
 		if row.value == nil {
 			err = bucket.Delete(key)
 		} else {
-			err = bucket.Put(key, row.value)
+			err = bucket.Put(key, sealed.seal(seed, key[1:], row.value))
 		}
 		if errors.Is(err, bolterrors.ErrKeyTooLarge) {
 			err = ErrKeyTooLong

@@ -185,7 +185,9 @@ func (db *DB) windowsOf(name string) *windows {
 // newBucket returns the memory side of a bucket.
 func (db *DB) newBucket(id bucketID) *bucket {
 	b := &bucket{db: db, id: id, rows: map[string]*row{}}
-	b.onDisk = db.file != nil && db.file.exists(id)
+	if db.file != nil {
+		b.seed, b.onDisk = id.seed(), db.file.exists(id)
+	}
 	return b
 }
 
@@ -202,6 +204,9 @@ func (db *DB) newRow() *row {
 // Changes calls fn with each uncommitted row as a changelog record, in the order of their first
 // change: the last value, or nil for a deletion. The slices are valid during fn.
 func (db *DB) Changes(fn func(key, value []byte) error) error {
+	if err := db.sick(); err != nil {
+		return err // what changed may come from what could not be read
+	}
 	for _, p := range db.pending {
 		if p.r.deleted && p.r.known && p.r.absent {
 			continue // never committed, nothing to take back
@@ -363,7 +368,7 @@ func (db *DB) Flush() error {
 		return ErrClosed
 	}
 	if db.file == nil || !db.metaDirty {
-		return nil
+		return db.sick()
 	}
 	if err := db.file.write(db); err != nil {
 		return fmt.Errorf("flush state of %s: %w", db.opts.Identity.Task, err)
@@ -451,6 +456,11 @@ func (db *DB) Close() error {
 	}
 	db.Abort()
 	err := db.Flush()
+	if errors.Is(err, ErrDamaged) { // what it should have is in the changelog
+		db.opts.Logger.Warn("state file is put aside; the next run restores from the changelog",
+			"path", db.opts.Path, "kept as", db.opts.Path+asideSuffix, "error", err)
+		return db.Discard()
+	}
 	db.closed = true
 	db.leave()
 	if db.file == nil {

@@ -19,10 +19,14 @@
 //   - The file never holds an uncommitted row: only Flush writes it, and only when L0 is empty.
 //   - Rows and Meta change in one bbolt transaction, so the file always equals the changelog
 //     prefix [0, Meta.Next) with each key at its last value.
-//   - A file written for another task, format, topology or changelog is refused, never wiped.
+//   - A file of another task, topology, changelog or a newer format is refused, never wiped.
 //   - A file that was open when the machine lost power is not trusted: bbolt runs without fsync
 //     (the changelog is the durability), so its pages may be torn. It is put aside and the task
 //     restores from the changelog. A killed process is no such case: the page cache survives it.
+//   - Each row has a checksum, and so has what the file says of itself. What does not fit, a page
+//     bbolt panics over and a file that is too short are ErrDamaged (damage.go): nothing that came
+//     from such a file is committed, it is put aside and the task restores from the changelog.
+//     Pages that lead to others have no checksum, so a flipped bit there may hide rows.
 //
 // # Goroutines
 //
@@ -32,11 +36,12 @@
 //
 // # Files
 //
-//	<path>          bbolt: bucket "meta", "k/<store>" (key -> value),
-//	                "w/<store>" (start as 8 ordered bytes -> bucket of key -> value)
+//	<path>          bbolt: bucket "meta", "k/<store>" ('r' key -> value sum),
+//	                "w/<store>" (start as 8 ordered bytes -> bucket of 'r' key -> value sum);
+//	                sum is the CRC-32C (4 bytes, big endian) of changelog key and value
 //	<path>.lock     exclusive lock, holds the owner's process id
 //	<path>.boot     boot id of the machine and "open" or "clean"
-//	<path>.torn     a file put aside after power loss or damage
+//	<path>.torn     a file put aside after power loss or damage, or of an older format
 //	<path>.copy-…   the file at one commit, while somebody exports it
 //
 // Changelog keys (all integers big endian; start has its sign bit flipped, so that it sorts):

@@ -21,3 +21,10 @@ var (
 	// fingerprint or changelog topic than the one asked for.
 	ErrMismatch = errors.New("state file does not belong to this task")
 )
+
+// ErrDamaged reports that the file does not have what was written to it. What was read from it must
+// not be committed; DB.Discard puts it aside, and a restore makes it anew from the changelog.
+var ErrDamaged = errors.New("state file is damaged")
+
+// errOlder reports a file of an older format, which a restore makes anew.
+var errOlder = errors.New("state file has an older format")

@@ -12,13 +12,19 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// storeFormat is the layout of the file; a build refuses a file of another one.
-const storeFormat = "1"
+// storeFormat is the layout of the file. A build puts a file of an older one aside and restores
+// from the changelog; it refuses one of a newer format.
+const storeFormat = "2"
+
+// olderFormats are those of earlier builds: 1 had no checksums.
+var olderFormats = []string{"1"}
 
 // metaBucket and its keys.
 var (
@@ -29,6 +35,7 @@ var (
 	keyTask        = []byte("task")
 	keyFingerprint = []byte("fingerprint")
 	keyChangelog   = []byte("changelog")
+	keySum         = []byte("sum")
 )
 
 // file is the bbolt side of a DB. It keeps one read transaction open between writes, because
@@ -42,6 +49,9 @@ type file struct {
 	tx   *bolt.Tx // current read transaction, nil when none
 	meta Meta     // as found at open
 
+	fresh bool // it was made by this open
+	// damage is what was found to be wrong with the file: nothing read from it counts any more.
+	damage atomic.Pointer[error]
 	// views is held for reading by Readers of other goroutines, and for writing to set closed.
 	views  sync.RWMutex
 	closed bool
@@ -67,22 +77,18 @@ func openFile(opts Options) (_ *file, err error) {
 	}()
 	if torn(opts.Path, opts.BootID) {
 		opts.Logger.Warn("state file was open when the machine stopped; restoring from changelog",
-			"path", opts.Path)
+			"path", opts.Path, "kept as", opts.Path+asideSuffix)
 		if err := setAside(opts.Path); err != nil {
 			return nil, err
 		}
 	}
-	if f.db, err = openBolt(opts.Path); err != nil {
-		opts.Logger.Warn("state file is damaged; restoring from changelog",
-			"path", opts.Path, "error", err)
-		if err := setAside(opts.Path); err != nil {
-			return nil, err
-		}
-		if f.db, err = openBolt(opts.Path); err != nil {
-			return nil, fmt.Errorf("open state file %s: %w", opts.Path, err)
-		}
+	if err = f.openBolt(); err == nil {
+		err = f.identify(opts.Identity)
 	}
-	if err := f.identify(opts.Identity); err != nil {
+	if errors.Is(err, ErrDamaged) || errors.Is(err, errOlder) {
+		err = f.reopen(opts, err)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := writeBoot(opts.Path, opts.BootID, bootOpen); err != nil {
@@ -91,20 +97,46 @@ func openFile(opts Options) (_ *file, err error) {
 	return f, nil
 }
 
-func openBolt(path string) (*bolt.DB, error) {
-	return bolt.Open(path, 0o644, &bolt.Options{
-		Timeout:         time.Second, // our own lock is held; this only guards against a bug
-		NoSync:          true,
-		NoGrowSync:      true,
-		NoFreelistSync:  true,
-		FreelistType:    bolt.FreelistMapType,
-		InitialMmapSize: 64 << 20,
+// openBolt opens the file. Its list of free pages is written with each flush, a few bytes a page,
+// so that an open after a kill need not look at every page.
+func (f *file) openBolt() error {
+	info, err := os.Stat(f.path)
+	f.fresh = errors.Is(err, os.ErrNotExist) || err == nil && info.Size() == 0
+	err = f.guard(func() (err error) {
+		f.db, err = bolt.Open(f.path, 0o644, &bolt.Options{
+			Timeout:         time.Second, // our own lock is held; this only guards against a bug
+			NoSync:          true,
+			NoGrowSync:      true,
+			FreelistType:    bolt.FreelistMapType,
+			InitialMmapSize: 64 << 20,
+		})
+		return err
 	})
+	if errors.Is(err, bolterrors.ErrInvalid) || errors.Is(err, bolterrors.ErrChecksum) ||
+		errors.Is(err, bolterrors.ErrVersionMismatch) {
+		return f.damaged(err.Error())
+	}
+	return err
 }
+
+// checkLength refuses a file that is shorter than its pages.
+func (f *file) checkLength(tx *bolt.Tx) error {
+	info, err := os.Stat(f.path)
+	if err != nil {
+		return fmt.Errorf("look at state file: %w", err)
+	}
+	if info.Size() < tx.Size() {
+		return f.damaged(fmt.Sprintf("it has %d of its %d bytes", info.Size(), tx.Size()))
+	}
+	return nil
+}
+
+// asideSuffix is in the name of a file that was put aside.
+const asideSuffix = ".torn"
 
 // setAside renames a file that must not be used. The last such file is kept for inspection.
 func setAside(path string) error {
-	err := os.Rename(path, path+".torn")
+	err := os.Rename(path, path+asideSuffix)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("set state file aside: %w", err)
 	}
@@ -113,7 +145,7 @@ func setAside(path string) error {
 
 // identify checks the identity of a file or gives it to a new one, and reads its meta.
 func (f *file) identify(want Identity) error {
-	return f.db.Update(func(tx *bolt.Tx) error {
+	return f.update(func(tx *bolt.Tx) error {
 		b := tx.Bucket(metaBucket)
 		fields := []struct {
 			key        []byte
@@ -123,6 +155,9 @@ func (f *file) identify(want Identity) error {
 			{keyTask, "task", want.Task},
 			{keyFingerprint, "topology fingerprint", want.Fingerprint},
 			{keyChangelog, "changelog topic id", want.Changelog},
+		}
+		if b == nil && !f.fresh {
+			return f.damaged("it does not say whose it is")
 		}
 		if b == nil {
 			b, err := tx.CreateBucket(metaBucket)
@@ -134,7 +169,13 @@ func (f *file) identify(want Identity) error {
 					return err
 				}
 			}
-			return nil
+			return sealMeta(b)
+		}
+		if slices.Contains(olderFormats, string(b.Get(keyFormat))) {
+			return fmt.Errorf("open state file %s: %w", f.path, errOlder)
+		}
+		if err := f.checkMeta(tx, b); err != nil {
+			return err
 		}
 		for _, field := range fields {
 			if have := string(b.Get(field.key)); have != field.want {
@@ -162,7 +203,6 @@ func (f *file) close(clean bool) error {
 	if f.db != nil {
 		f.endRead()
 		if clean {
-			errs = append(errs, f.keepFreelist())
 			errs = append(errs, f.db.Sync())
 		}
 		errs = append(errs, f.db.Close())
@@ -174,11 +214,9 @@ func (f *file) close(clean bool) error {
 	return errors.Join(errs...)
 }
 
-// keepFreelist writes the list of free pages, which other commits leave out because it is rewritten
-// whole each time: without it the next open has to look at every page.
-func (f *file) keepFreelist() error {
-	f.db.NoFreelistSync = false
-	return f.db.Update(func(*bolt.Tx) error { return nil })
+// update is one writing transaction.
+func (f *file) update(fn func(tx *bolt.Tx) error) error {
+	return f.guard(func() error { return f.db.Update(fn) })
 }
 
 // read returns the current read transaction.
@@ -214,62 +252,77 @@ func find(tx *bolt.Tx, id bucketID) *bolt.Bucket {
 
 // exists reports whether the file has the bucket.
 func (f *file) exists(id bucketID) bool {
-	tx, err := f.read()
-	return err == nil && find(tx, id) != nil
+	found := false
+	_ = f.guard(func() error { // what is damaged stays so, and the commit tells
+		tx, err := f.read()
+		found = err == nil && find(tx, id) != nil
+		return err
+	})
+	return found
 }
 
 // names lists the buckets that start with prefix, without it.
 func (f *file) names(prefix string) []string {
 	var names []string
-	tx, err := f.read()
-	if err != nil {
-		return nil
-	}
-	_ = tx.ForEach(func(name []byte, _ *bolt.Bucket) error {
-		if rest, ok := strings.CutPrefix(string(name), prefix); ok {
-			names = append(names, rest)
+	_ = f.guard(func() error { // as in exists
+		tx, err := f.read()
+		if err != nil {
+			return err
 		}
-		return nil
+		return tx.ForEach(func(name []byte, _ *bolt.Bucket) error {
+			if rest, ok := strings.CutPrefix(string(name), prefix); ok {
+				names = append(names, rest)
+			}
+			return nil
+		})
 	})
 	return names
 }
 
 // windowStarts lists the windows of a name that are in the file.
 func (f *file) windowStarts(name string) []int64 {
-	tx, err := f.read()
-	if err != nil {
-		return nil
-	}
-	b := tx.Bucket([]byte("w/" + name))
-	if b == nil {
-		return nil
-	}
 	var starts []int64
-	_ = b.ForEachBucket(func(k []byte) error {
-		if len(k) == 8 {
-			starts = append(starts, parseStart(k))
+	_ = f.guard(func() error { // as in exists
+		tx, err := f.read()
+		if err != nil {
+			return err
 		}
-		return nil
+		b := tx.Bucket([]byte("w/" + name))
+		if b == nil {
+			return nil
+		}
+		return b.ForEachBucket(func(k []byte) error {
+			if len(k) == 8 {
+				starts = append(starts, parseStart(k))
+			}
+			return nil
+		})
 	})
 	return starts
 }
 
 // fileGet reads one row; the value is valid until the next write.
-func (db *DB) fileGet(b *bucket, key string) ([]byte, bool, error) {
+func (db *DB) fileGet(b *bucket, key string) (value []byte, ok bool, err error) {
 	if db.file == nil || b.dropDirty {
 		return nil, false, nil
 	}
-	tx, err := db.file.read()
-	if err != nil {
-		return nil, false, err
-	}
-	fb := find(tx, b.id)
-	if fb == nil {
-		return nil, false, nil
-	}
-	db.keyBuf = appendFileKey(db.keyBuf[:0], key)
-	v := fb.Get(db.keyBuf)
-	return v, v != nil, nil
+	err = db.file.guard(func() error {
+		tx, err := db.file.read()
+		if err != nil {
+			return err
+		}
+		fb := find(tx, b.id)
+		if fb == nil {
+			return nil
+		}
+		db.keyBuf = appendFileKey(db.keyBuf[:0], key)
+		if value = fb.Get(db.keyBuf); value != nil {
+			ok = true
+			value, err = db.file.unseal(b.seed, db.keyBuf[1:], value)
+		}
+		return err
+	})
+	return value, ok && err == nil, err
 }
 
 // fileKeyMark starts each row key in the file, because bbolt has no empty keys.
@@ -279,24 +332,36 @@ func appendFileKey[K []byte | string](dst []byte, key K) []byte {
 	return append(append(dst, fileKeyMark), key...)
 }
 
-// cursor walks one bucket of the file; a zero cursor is at its end.
-type cursor struct{ c *bolt.Cursor }
+// cursor walks one bucket of the file; a zero cursor is at its end. Where the file is damaged a
+// walk ends too: its caller asks file.sick.
+type cursor struct {
+	c    *bolt.Cursor
+	f    *file
+	seed uint32 // of the bucket's checksums
+}
 
 // seek goes to the first key >= from; a nil key says that there is none.
 func (c cursor) seek(from []byte) (key, value []byte) {
 	if c.c == nil {
 		return nil, nil
 	}
-	return unmark(c.c.Seek(appendFileKey(nil, from)))
+	return c.move(func() ([]byte, []byte) { return c.c.Seek(appendFileKey(nil, from)) })
 }
 
-func (c cursor) next() (key, value []byte) { return unmark(c.c.Next()) }
+func (c cursor) next() (key, value []byte) { return c.move(c.c.Next) }
 
-func unmark(key, value []byte) ([]byte, []byte) {
-	if key == nil {
+func (c cursor) move(to func() (key, value []byte)) (key, value []byte) {
+	err := c.f.guard(func() (err error) {
+		if key, value = to(); key != nil {
+			key = key[1:]
+			value, err = c.f.unseal(c.seed, key, value)
+		}
+		return err
+	})
+	if err != nil {
 		return nil, nil
 	}
-	return key[1:], value
+	return key, value
 }
 
 // fileCursor returns a cursor over the bucket's rows in the file.
@@ -304,14 +369,18 @@ func (db *DB) fileCursor(b *bucket) (cursor, error) {
 	if db.file == nil || !b.onDisk || b.dropDirty {
 		return cursor{}, nil
 	}
-	tx, err := db.file.read()
-	if err != nil {
-		return cursor{}, err
-	}
-	if fb := find(tx, b.id); fb != nil {
-		return cursor{fb.Cursor()}, nil
-	}
-	return cursor{}, nil
+	c := cursor{f: db.file, seed: b.seed}
+	err := db.file.guard(func() error {
+		tx, err := db.file.read()
+		if err != nil {
+			return err
+		}
+		if fb := find(tx, b.id); fb != nil {
+			c.c = fb.Cursor()
+		}
+		return nil
+	})
+	return c, err
 }
 
 // write puts all of L1 and the meta into one transaction.
@@ -323,7 +392,8 @@ func (f *file) write(db *DB) error {
 		}
 		return strings.Compare(x.r.key, y.r.key)
 	})
-	return f.db.Update(func(tx *bolt.Tx) error {
+	return f.update(func(tx *bolt.Tx) error {
+		var sealed sealer
 		for _, b := range db.dirtyDrops {
 			if err := dropBucket(tx, b.id); err != nil {
 				return err
@@ -334,7 +404,7 @@ func (f *file) write(db *DB) error {
 			for end < len(db.dirty) && db.dirty[end].b == db.dirty[i].b {
 				end++
 			}
-			if err := writeRows(tx, db.dirty[i:end]); err != nil {
+			if err := writeRows(tx, &sealed, db.dirty[i:end]); err != nil {
 				return err
 			}
 			i = end
@@ -356,8 +426,8 @@ func b2i(b bool) int {
 }
 
 // writeRows writes sorted rows of one bucket.
-func writeRows(tx *bolt.Tx, rows []pendingRow) error {
-	id := rows[0].b.id
+func writeRows(tx *bolt.Tx, sealed *sealer, rows []pendingRow) error {
+	id, seed := rows[0].b.id, rows[0].b.seed
 	fb := find(tx, id)
 	for _, p := range rows {
 		if p.r.absent {
@@ -375,7 +445,8 @@ func writeRows(tx *bolt.Tx, rows []pendingRow) error {
 			}
 		}
 		fb.FillPercent = 0.9 // rows come sorted
-		if err := fb.Put(appendFileKey(nil, p.r.key), p.r.val); err != nil {
+		key := appendFileKey(nil, p.r.key)
+		if err := fb.Put(key, sealed.seal(seed, key[1:], p.r.val)); err != nil {
 			return fmt.Errorf("write row of %d-byte key to %s: %w", len(p.r.key), id.name, err)
 		}
 	}
@@ -407,8 +478,9 @@ func writeMeta(tx *bolt.Tx, meta Meta) error {
 	if err := b.Put(keyNext, binary.BigEndian.AppendUint64(nil, uint64(meta.Next))); err != nil {
 		return err
 	}
-	if meta.Commit == nil {
-		return b.Delete(keyCommit)
+	err := b.Delete(keyCommit)
+	if meta.Commit != nil {
+		err = b.Put(keyCommit, meta.Commit)
 	}
-	return b.Put(keyCommit, meta.Commit)
+	return errors.Join(err, sealMeta(b))
 }

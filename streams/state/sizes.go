@@ -73,7 +73,10 @@ func (f *file) measure(now time.Time) {
 // walk looks at each store in a transaction of its own, so that a write does not wait long.
 func (f *file) walk() (map[string]int64, error) {
 	var names []string
-	err := f.db.View(func(tx *bolt.Tx) error {
+	view := func(fn func(tx *bolt.Tx) error) error {
+		return f.guard(func() error { return f.db.View(fn) })
+	}
+	err := view(func(tx *bolt.Tx) error {
 		return tx.ForEach(func(name []byte, _ *bolt.Bucket) error {
 			names = append(names, string(name))
 			return nil
@@ -85,7 +88,7 @@ func (f *file) walk() (map[string]int64, error) {
 		if !ok || kind != "k" && kind != "w" {
 			continue
 		}
-		if e := f.db.View(func(tx *bolt.Tx) error {
+		if e := view(func(tx *bolt.Tx) error {
 			if b := tx.Bucket([]byte(name)); b != nil {
 				found[store] += allocated(b.Stats())
 			}

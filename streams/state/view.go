@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -37,7 +38,10 @@ func OpenClosed(path string) (r *Reader, end func() error, err error) {
 		return nil, nil, err
 	}
 	f := &file{path: path, lock: lock}
-	f.db, err = bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
+	err = f.guard(func() (err error) {
+		f.db, err = bolt.Open(path, 0o600, &bolt.Options{ReadOnly: true})
+		return err
+	})
 	if err != nil {
 		err = errors.Join(fmt.Errorf("look at state file %s: %w", path, err), lock.Close())
 		return nil, nil, err
@@ -50,6 +54,7 @@ type View struct {
 	// Meta is what the rows are a prefix of: of the changelog, up to Meta.Next.
 	Meta Meta
 	tx   *bolt.Tx
+	f    *file
 }
 
 // View calls fn with what is in the file now. The task goes on meanwhile, but cannot close the file
@@ -61,18 +66,29 @@ func (r *Reader) View(fn func(*View) error) error {
 	if r.f.closed {
 		return ErrClosed
 	}
-	return r.f.db.View(func(tx *bolt.Tx) error { return fn(viewOf(tx)) })
+	return r.f.db.View(func(tx *bolt.Tx) error {
+		v, err := viewOf(r.f, tx)
+		if err != nil {
+			return err
+		}
+		return cmp.Or(fn(v), r.f.sick())
+	})
 }
 
-func viewOf(tx *bolt.Tx) *View {
-	v := &View{tx: tx}
-	if b := tx.Bucket(metaBucket); b != nil {
+func viewOf(f *file, tx *bolt.Tx) (*View, error) {
+	v := &View{tx: tx, f: f}
+	err := f.guard(func() error {
+		b := tx.Bucket(metaBucket)
+		if b == nil {
+			return nil
+		}
 		if next := b.Get(keyNext); len(next) == 8 {
 			v.Meta.Next = int64(binary.BigEndian.Uint64(next))
 		}
 		v.Meta.Commit = bytes.Clone(b.Get(keyCommit))
-	}
-	return v
+		return f.checkMeta(tx, b)
+	})
+	return v, err
 }
 
 // Bucket names rows: those of a store, or of one window.
@@ -88,23 +104,34 @@ func (b Bucket) id() bucketID {
 }
 
 // Get returns the value of a row.
-func (v *View) Get(b Bucket, key []byte) ([]byte, bool) {
-	fb := find(v.tx, b.id())
-	if fb == nil {
-		return nil, false
-	}
-	value := fb.Get(appendFileKey(nil, key))
-	return value, value != nil
+func (v *View) Get(b Bucket, key []byte) (value []byte, ok bool) {
+	err := v.f.guard(func() (err error) {
+		fb := find(v.tx, b.id())
+		if fb == nil {
+			return nil
+		}
+		if value = fb.Get(appendFileKey(nil, key)); value != nil {
+			ok = true
+			value, err = v.f.unseal(b.id().seed(), key, value)
+		}
+		return err
+	})
+	return value, ok && err == nil // Reader.View tells of damage
 }
 
 // Scan calls fn for every row with a key of at least from, in key order, until fn gives an error;
 // ErrStop ends it without one.
 func (v *View) Scan(b Bucket, from []byte, fn func(key, value []byte) error) error {
-	fb := find(v.tx, b.id())
-	if fb == nil {
+	c := cursor{f: v.f, seed: b.id().seed()}
+	err := v.f.guard(func() error {
+		if fb := find(v.tx, b.id()); fb != nil {
+			c.c = fb.Cursor()
+		}
 		return nil
+	})
+	if err != nil {
+		return err
 	}
-	c := cursor{fb.Cursor()}
 	for key, value := c.seek(from); key != nil; key, value = c.next() {
 		if err := fn(key, value); err != nil {
 			if errors.Is(err, ErrStop) {
@@ -113,26 +140,37 @@ func (v *View) Scan(b Bucket, from []byte, fn func(key, value []byte) error) err
 			return err
 		}
 	}
-	return nil
+	return v.f.sick()
 }
 
 // Buckets calls fn with every bucket of a name, windows by their start, from the given start on.
 func (v *View) Buckets(name string, from int64, fn func(Bucket) error) error {
-	if v.tx.Bucket([]byte("k/"+name)) != nil {
+	var starts []int64
+	plain := false
+	err := v.f.guard(func() error {
+		if plain = v.tx.Bucket([]byte("k/"+name)) != nil; plain {
+			return nil
+		}
+		parent := v.tx.Bucket([]byte("w/" + name))
+		if parent == nil {
+			return nil
+		}
+		c := parent.Cursor()
+		for key, _ := c.Seek(appendStart(nil, from)); len(key) == 8; key, _ = c.Next() {
+			starts = append(starts, parseStart(key))
+		}
+		return nil
+	})
+	if err == nil && plain {
 		return stopped(fn(Bucket{Name: name}))
 	}
-	parent := v.tx.Bucket([]byte("w/" + name))
-	if parent == nil {
-		return nil
-	}
-	c := parent.Cursor()
-	for key, _ := c.Seek(appendStart(nil, from)); len(key) == 8; key, _ = c.Next() {
-		err := fn(Bucket{Name: name, Windowed: true, Start: parseStart(key)})
+	for _, start := range starts {
 		if err != nil {
-			return stopped(err)
+			break
 		}
+		err = fn(Bucket{Name: name, Windowed: true, Start: start})
 	}
-	return nil
+	return stopped(err)
 }
 
 func stopped(err error) error {
@@ -170,15 +208,19 @@ func (r *Reader) Snapshot() (_ *Snapshot, err error) {
 	if err = errors.Join(err, to.Close()); err != nil {
 		return s, err
 	}
-	if s.db, err = bolt.Open(s.path, 0o600, &bolt.Options{ReadOnly: true}); err != nil {
+	f := &file{path: s.path}
+	if err = f.guard(func() (err error) {
+		s.db, err = bolt.Open(s.path, 0o600, &bolt.Options{ReadOnly: true})
+		return err
+	}); err != nil {
 		return s, err
 	}
 	tx, err := s.db.Begin(false)
 	if err != nil {
 		return s, err
 	}
-	s.View = viewOf(tx)
-	return s, nil
+	s.View, err = viewOf(f, tx)
+	return s, err
 }
 
 // copySuffix is in the names of copies; those a dead process left are removed at open.

@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -85,6 +86,9 @@ func (t *loop) seal(ctx context.Context, next commitRecord, inputs []Input) erro
 	err = t.db.Commit(time.Now(), state.Meta{Next: end, Commit: value})
 	if err == nil {
 		return nil
+	}
+	if errors.Is(err, state.ErrDamaged) {
+		return fmt.Errorf("task %s: %w", t.name, err)
 	}
 	// The commit stands: it is in the changelog. Only the file is behind.
 	t.log.Error("state file cannot be written; rows stay in memory", "error", err,

@@ -410,6 +410,9 @@ func (t *loop) close(ctx context.Context, failed error) error {
 		return nil
 	}
 	t.status.reader.Store(nil)
+	if errors.Is(failed, state.ErrDamaged) && !t.killed.Load() {
+		return t.db.Discard()
+	}
 	if failed != nil && t.opts.killOnError || t.killed.Load() {
 		return t.db.Kill()
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millstream-io/millstream/streams/client"
+	"github.com/millstream-io/millstream/streams/state"
 )
 
 // Waits between two openings of a task that was lost.
@@ -41,7 +42,8 @@ func (r *runs) tend(ctx context.Context, s *seat) error {
 }
 
 // tend opens and runs a task, and again whenever it is lost: when its transaction was ended by
-// others, or nobody knows how it ended, or the log is away. Opening finds out what is committed.
+// others, or nobody knows how it ended, or the log is away, or its state file turns out to be
+// damaged. Opening finds out what is committed.
 func (w *Worker) tend(ctx context.Context, r *runs, s *seat) error {
 	wait := firstReopen
 	for {
@@ -56,7 +58,8 @@ func (w *Worker) tend(ctx context.Context, r *runs, s *seat) error {
 		case err == nil:
 			s.status.phase(Stopped)
 			return nil
-		case !errors.Is(err, client.ErrLost) && !errors.Is(err, client.ErrUnavailable):
+		case !errors.Is(err, client.ErrLost) && !errors.Is(err, client.ErrUnavailable) &&
+			!errors.Is(err, state.ErrDamaged):
 			return err
 		case ctx.Err() != nil: // lost with the last commit; the next run makes it again
 			s.status.phase(Stopped)
