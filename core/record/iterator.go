@@ -57,6 +57,10 @@ func (it *Iterator) Reset(b Batch, limit int) error {
 	return nil
 }
 
+// Keep makes keys, values and header values that were handed out valid for good: the next Reset
+// decompresses into a new buffer.
+func (it *Iterator) Keep() { it.buf = nil }
+
 // Next reads the next record into r and returns false after the last one. An error (ErrCorrupt)
 // says that the bytes do not hold what the header claims.
 func (it *Iterator) Next(r *Record) (bool, error) {

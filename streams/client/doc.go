@@ -27,11 +27,12 @@
 //
 // # Goroutines
 //
-// Kafka: those of the kgo clients, and one per Member that sends heartbeats, ended by Close.
+// Kafka: those of the kgo clients, and one per Member that sends heartbeats, ended by Close; of a
+// Consumer the one of manage, and one for each fetch and look-up of leaders on its way.
 // Memory: none.
 //
 // # Locks
 //
-// kafkaProducer.mu, kafkaMember.mu, memGroup.mu and Memory.mu; none is held over a wait, and only
+// kafkaConsumer.mu, kafkaProducer.mu, kafkaMember.mu, memGroup.mu and Memory.mu; none is held over a wait, and only
 // memGroup.mu over callbacks (Claim, Assign).
 package client

@@ -26,7 +26,7 @@ type Options struct {
 	Linger time.Duration
 	// BufferBytes bounds what one Producer has sent without acknowledgement; 0 is 16 MiB.
 	BufferBytes int64
-	// FetchBytes bounds one fetch answer; 0 is 8 MiB.
+	// FetchBytes bounds one fetch answer; 0 is 2 MiB.
 	FetchBytes int32
 	// FetchWait is how long a broker holds a fetch that finds nothing; 0 is 250 ms. A partition
 	// that is assigned or resumed meanwhile waits that long at most.
@@ -49,7 +49,7 @@ func (o Options) withDefaults() Options {
 		o.BufferBytes = 16 << 20
 	}
 	if o.FetchBytes == 0 {
-		o.FetchBytes = 8 << 20
+		o.FetchBytes = 2 << 20
 	}
 	if o.FetchWait == 0 {
 		o.FetchWait = 250 * time.Millisecond

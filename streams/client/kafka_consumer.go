@@ -11,169 +11,192 @@ import (
 	"github.com/millstream-io/millstream/core/record"
 )
 
-// kafkaConsumer reads with a kgo client of its own, without a group. It keeps its own positions:
-// what kgo has buffered when a partition is moved or taken away is dropped by them.
+// kafkaConsumer reads without a group. It asks for batches itself, through the connections of a kgo
+// client: batches wait as they came, compressed, and records are made of one when Poll hands it out.
 type kafkaConsumer struct {
-	client *kgo.Client
+	client  *kgo.Client
+	opts    Options
+	closing context.Context
+	close   context.CancelFunc
+	// kick wakes the manager: a partition may have to be asked for. ready wakes Poll. Both hold at
+	// most one token.
+	kick, ready chan struct{}
+	running     sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
-		at map[TopicPartition]int64 // next offset to hand out
+		at map[TopicPartition]*reading
+		// answers wait for Poll, in the order they came.
+		answers []*answer
+		// busy are the brokers that are being asked.
+		busy map[int32]bool
+		// looking: the leaders of partitions are being asked for.
+		looking bool
 	}
+	// iterator is used by Poll only.
+	iterator record.Iterator
 }
 
 var _ Consumer = (*kafkaConsumer)(nil)
 
+// reading is one assigned partition, from one Assign on.
+type reading struct {
+	tp TopicPartition
+	// at is the next offset to hand out, next the next one to ask for.
+	at, next int64
+	// id is the topic's, as far as the broker has ids; leader is -1 when it has to be looked up.
+	id     [16]byte
+	leader int32
+	// bytes wait in answers. maxBytes is what the next answer may have.
+	bytes    int
+	maxBytes int32
+	// asked: a fetch is on its way. failed: an answer tells why the reading has ended.
+	asked, failed, paused bool
+	// tries failed since the last answer; the next one is not before retry.
+	tries int
+	retry time.Time
+}
+
 // Consumer implements Cluster.
 func (k *Kafka) Consumer() (Consumer, error) {
-	client, err := kgo.NewClient(k.kgo(
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{}),
-		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
-		kgo.FetchMaxBytes(k.opts.FetchBytes),
-		kgo.FetchMaxPartitionBytes(min(k.opts.FetchBytes, 1<<20)),
-		kgo.FetchMaxWait(k.opts.FetchWait),
-		kgo.KeepControlRecords(), // so that the position moves over them
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-	)...)
+	client, err := kgo.NewClient(k.kgo()...)
 	if err != nil {
 		return nil, fmt.Errorf("make Kafka consumer: %w", err)
 	}
-	c := &kafkaConsumer{client: client}
-	c.mu.at = map[TopicPartition]int64{}
+	c := &kafkaConsumer{client: client, opts: k.opts, kick: make(chan struct{}, 1),
+		ready: make(chan struct{}, 1)}
+	c.closing, c.close = context.WithCancel(context.Background())
+	c.mu.at, c.mu.busy = map[TopicPartition]*reading{}, map[int32]bool{}
+	c.running.Go(c.manage)
 	return c, nil
 }
 
 func (c *kafkaConsumer) Assign(tp TopicPartition, offset int64) {
 	c.mu.Lock()
-	_, had := c.mu.at[tp]
-	c.mu.at[tp] = offset
-	c.mu.Unlock()
-	if had {
-		c.client.RemoveConsumePartitions(byTopic([]TopicPartition{tp}))
+	r := &reading{tp: tp, at: offset, next: offset, leader: -1, maxBytes: c.partitionBytes()}
+	if old := c.mu.at[tp]; old != nil {
+		r.paused = old.paused
 	}
-	c.client.AddConsumePartitions(map[string]map[int32]kgo.Offset{
-		tp.Topic: {tp.Partition: kgo.NewOffset().At(offset)},
-	})
+	c.mu.at[tp] = r
+	c.forget()
+	c.mu.Unlock()
+	token(c.kick)
 }
+
+// partitionBytes is what one partition may give in one answer: a few of them have room in it.
+func (c *kafkaConsumer) partitionBytes() int32 { return max(1, min(c.opts.FetchBytes/2, 512<<10)) }
 
 func (c *kafkaConsumer) Unassign(tps ...TopicPartition) {
 	c.mu.Lock()
 	for _, tp := range tps {
 		delete(c.mu.at, tp)
 	}
+	c.forget()
 	c.mu.Unlock()
-	c.client.ResumeFetchPartitions(byTopic(tps))
-	c.client.RemoveConsumePartitions(byTopic(tps))
 }
 
-func (c *kafkaConsumer) Pause(tps ...TopicPartition) {
-	if len(tps) > 0 {
-		c.client.PauseFetchPartitions(byTopic(tps))
+// forget drops answers of readings that have ended. mu is held.
+func (c *kafkaConsumer) forget() {
+	kept := c.mu.answers[:0]
+	for _, a := range c.mu.answers {
+		if c.mu.at[a.of.tp] == a.of {
+			kept = append(kept, a)
+		}
 	}
+	clear(c.mu.answers[len(kept):])
+	c.mu.answers = kept
 }
 
-func (c *kafkaConsumer) Resume(tps ...TopicPartition) {
-	if len(tps) > 0 {
-		c.client.ResumeFetchPartitions(byTopic(tps))
-	}
-}
+func (c *kafkaConsumer) Pause(tps ...TopicPartition) { c.setPaused(tps, true) }
 
-func (c *kafkaConsumer) Close() { c.client.Close() }
+func (c *kafkaConsumer) Resume(tps ...TopicPartition) { c.setPaused(tps, false) }
 
-func byTopic(tps []TopicPartition) map[string][]int32 {
-	m := map[string][]int32{}
+func (c *kafkaConsumer) setPaused(tps []TopicPartition, paused bool) {
+	c.mu.Lock()
 	for _, tp := range tps {
-		m[tp.Topic] = append(m[tp.Topic], tp.Partition)
+		if r := c.mu.at[tp]; r != nil {
+			r.paused = paused
+		}
 	}
-	return m
+	c.mu.Unlock()
+	token(c.kick)
+	token(c.ready)
+}
+
+func (c *kafkaConsumer) Close() {
+	c.close()
+	c.client.Close()
+	c.running.Wait()
 }
 
 func (c *kafkaConsumer) Poll(ctx context.Context) ([]Fetched, error) {
 	for {
-		fetches := c.client.PollFetches(ctx)
-		var runs []Fetched
-		var failed error
-		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
-			tp := TopicPartition{p.Topic, p.Partition}
-			if p.Err != nil && failed == nil {
-				failed = c.failure(ctx, tp, p.Err)
-			}
-			if run, ok := c.take(tp, &p.FetchPartition); ok {
-				runs = append(runs, run)
-			}
-		})
-		switch {
-		case failed != nil:
-			return nil, failed
-		case len(runs) > 0:
-			return runs, nil
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
-	}
-}
-
-// failure words an error of a poll; nil when it concerns a partition that is not read any more.
-func (c *kafkaConsumer) failure(ctx context.Context, tp TopicPartition, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if tp.Topic == "" {
-		return fmt.Errorf("poll: %w", domain(err))
-	}
-	c.mu.Lock()
-	at, assigned := c.mu.at[tp]
-	c.mu.Unlock()
-	if !assigned {
-		return nil
-	}
-	return fmt.Errorf("read %s at %d: %w", tp, at, domain(err))
-}
-
-// take turns what kgo fetched of one partition into a run and moves the position.
-func (c *kafkaConsumer) take(tp TopicPartition, p *kgo.FetchPartition) (Fetched, bool) {
-	if len(p.Records) == 0 {
-		return Fetched{}, false
-	}
-	c.mu.Lock()
-	at, assigned := c.mu.at[tp]
-	last := p.Records[len(p.Records)-1].Offset
-	if !assigned || last < at {
-		c.mu.Unlock()
-		return Fetched{}, false
-	}
-	c.mu.at[tp] = last + 1
-	c.mu.Unlock()
-	run := Fetched{TopicPartition: tp, From: at, Next: last + 1, End: p.HighWatermark}
-	run.Records = convert(p.Records, at)
-	return run, true
-}
-
-// convert copies record structs, not their bytes, leaving out control records and those before
-// offset from.
-func convert(in []*kgo.Record, from int64) []record.Record {
-	n := 0
-	for _, r := range in {
-		n += len(r.Headers)
-	}
-	headers := make([]record.Header, 0, n)
-	out := make([]record.Record, 0, len(in))
-	for _, r := range in {
-		if r.Offset < from || r.Attrs.IsControl() {
+		if c.closing.Err() != nil {
+			return nil, fmt.Errorf("poll: %w", ErrClosed)
+		}
+		a := c.take()
+		if a == nil {
+			select {
+			case <-ctx.Done():
+			case <-c.closing.Done():
+			case <-c.ready:
+			}
 			continue
 		}
-		o := record.Record{
-			Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli(), Key: r.Key, Value: r.Value,
+		if a.err != nil {
+			return nil, fmt.Errorf("read %s at %d: %w", a.of.tp, a.of.at, domain(a.err))
 		}
-		if len(r.Headers) > 0 {
-			first := len(headers)
-			for _, h := range r.Headers {
-				headers = append(headers, record.Header{Key: h.Key, Value: h.Value})
-			}
-			o.Headers = headers[first:len(headers):len(headers)]
+		run, err := a.decode(&c.iterator)
+		if err != nil {
+			return nil, fmt.Errorf("read %s at %d: %w", a.of.tp, a.of.at, err)
 		}
-		out = append(out, o)
+		if c.handOut(a, &run) {
+			return []Fetched{run}, nil
+		}
 	}
-	return out
 }
 
-// millis returns the time of a record timestamp, for kgo.
-func millis(ms int64) time.Time { return time.UnixMilli(ms) }
+// take returns the first answer that may be handed out, nil if there is none. It stays in its place.
+func (c *kafkaConsumer) take() *answer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, a := range c.mu.answers {
+		if !a.of.paused {
+			return a
+		}
+	}
+	return nil
+}
+
+// handOut moves the position over a run made of an answer; false when the partition was taken away,
+// moved or paused meanwhile, or there is nothing in it.
+func (c *kafkaConsumer) handOut(a *answer, run *Fetched) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := a.of
+	if c.mu.at[r.tp] != r {
+		return false
+	}
+	r.bytes -= a.taken
+	a.taken = 0
+	if len(a.batches) == 0 {
+		for i, other := range c.mu.answers {
+			if other == a {
+				c.mu.answers = append(c.mu.answers[:i], c.mu.answers[i+1:]...)
+				break
+			}
+		}
+	}
+	if r.bytes < aheadBytes {
+		token(c.kick)
+	}
+	run.From = r.at
+	if run.Next <= r.at {
+		return false
+	}
+	r.at = run.Next
+	return true
+}

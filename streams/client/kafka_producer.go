@@ -155,7 +155,7 @@ func (p *kafkaProducer) produce(ctx context.Context, client *kgo.Client, tp Topi
 		r, o := &records[i], &out[i]
 		o.Topic, o.Partition = tp.Topic, tp.Partition
 		o.Key, o.Value = r.Key, r.Value
-		o.Timestamp = millis(r.Timestamp)
+		o.Timestamp = time.UnixMilli(r.Timestamp)
 		if n := len(r.Headers); n > 0 {
 			o.Headers, headers = headers[:n:n], headers[n:]
 			for j, h := range r.Headers {
