@@ -33,6 +33,6 @@
 //
 // # Locks
 //
-// kafkaConsumer.mu, kafkaProducer.mu, kafkaMember.mu, memGroup.mu and Memory.mu; none is held over a wait, and only
-// memGroup.mu over callbacks (Claim, Assign).
+// kafkaConsumer.mu, kafkaProducer.mu, kafkaMember.mu, memGroup.mu and Memory.mu; none is held over
+// a wait, and only memGroup.mu over callbacks (Claim, Assign).
 package client

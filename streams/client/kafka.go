@@ -24,7 +24,7 @@ type Options struct {
 	ClientID string
 	// Linger is how long a batch that is not full waits for more; 0 is 1 ms.
 	Linger time.Duration
-	// BufferBytes bounds what one Producer has sent without acknowledgement; 0 is 16 MiB.
+	// BufferBytes bounds what one Producer has sent without acknowledgement; 0 is 4 MiB.
 	BufferBytes int64
 	// FetchBytes bounds one fetch answer; 0 is 2 MiB.
 	FetchBytes int32
@@ -46,7 +46,7 @@ func (o Options) withDefaults() Options {
 		o.Linger = time.Millisecond
 	}
 	if o.BufferBytes == 0 {
-		o.BufferBytes = 16 << 20
+		o.BufferBytes = 4 << 20
 	}
 	if o.FetchBytes == 0 {
 		o.FetchBytes = 2 << 20

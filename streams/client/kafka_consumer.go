@@ -11,8 +11,8 @@ import (
 	"github.com/millstream-io/millstream/core/record"
 )
 
-// kafkaConsumer reads without a group. It asks for batches itself, through the connections of a kgo
-// client: batches wait as they came, compressed, and records are made of one when Poll hands it out.
+// kafkaConsumer reads without a group. It asks for batches itself, through the connections of a
+// kgo client. They wait as they came, compressed; Poll makes records of those it hands out.
 type kafkaConsumer struct {
 	client  *kgo.Client
 	opts    Options
@@ -159,7 +159,7 @@ func (c *kafkaConsumer) Poll(ctx context.Context) ([]Fetched, error) {
 	}
 }
 
-// take returns the first answer that may be handed out, nil if there is none. It stays in its place.
+// take returns the first answer that may be handed out, nil if there is none. It stays where it is.
 func (c *kafkaConsumer) take() *answer {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -280,10 +280,10 @@ func (db *DB) Commit(now time.Time, meta Meta) error {
 			db.dirtyDrops = append(db.dirtyDrops, b)
 		}
 	}
-	db.dropped = db.dropped[:0]
 	for _, p := range db.pending {
 		db.settle(p)
 	}
+	db.forgetDropped()
 	clear(db.pending)
 	db.pending, db.pendingBytes = db.pending[:0], 0
 	db.meta, db.metaDirty = Meta{meta.Next, slices.Clone(meta.Commit)}, true
@@ -320,7 +320,7 @@ func (db *DB) FlushDue(now time.Time) (next time.Duration, err error) {
 
 // settle turns the uncommitted value of a row into its committed one.
 func (db *DB) settle(p pendingRow) {
-	r := p.r
+	r, before := p.r, len(p.r.val)
 	r.pending = false
 	if !r.known {
 		r.known = true
@@ -339,7 +339,7 @@ func (db *DB) settle(p pendingRow) {
 		p.b.bytes += int64(len(r.key) + len(r.val))
 	}
 	if r.dirty {
-		db.dirtyBytes += int64(len(r.val))
+		db.dirtyBytes += int64(len(r.val) - before)
 		return
 	}
 	r.dirty = true

@@ -110,3 +110,44 @@ func (b *bucket) retire() {
 		delete(w.buckets, b.id.start)
 	}
 }
+
+// forgetDropped lets go of the rows of windows that were dropped and got no new ones: the changelog
+// has their deletions, and the file drops the bucket as a whole. Most windows live shorter than
+// rows wait for the file, so their rows would be most of what waits.
+func (db *DB) forgetDropped() {
+	forgot := false
+	for _, b := range db.dropped {
+		if b.id.windowed && b.allAbsent() {
+			b.forgetRows()
+			forgot = true
+		}
+	}
+	clear(db.dropped)
+	db.dropped = db.dropped[:0]
+	if !forgot {
+		return
+	}
+	db.dirty = slices.DeleteFunc(db.dirty, func(p pendingRow) bool { return !p.r.dirty })
+}
+
+func (b *bucket) allAbsent() bool {
+	for _, r := range b.rows {
+		if r.pending || !r.known || !r.absent {
+			return false
+		}
+	}
+	return true
+}
+
+// forgetRows takes committed deletions out of memory, also those the file does not have yet.
+func (b *bucket) forgetRows() {
+	for _, r := range b.rows {
+		if r.dirty {
+			r.dirty = false
+			b.db.dirtyBytes -= int64(len(r.key)+len(r.val)) + rowOverhead
+		}
+		b.db.cacheBytes -= int64(len(r.key)+len(r.val)) + rowOverhead
+	}
+	b.rows = map[string]*row{}
+	b.unindex()
+}

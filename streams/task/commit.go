@@ -47,8 +47,6 @@ func (t *loop) commit(ctx context.Context) error {
 
 // sendRows sends the last value of each row that changed since the last commit.
 func (t *loop) sendRows(ctx context.Context) error {
-	t.rows = t.rows[:0]
-	t.slab = slab{}
 	now := time.Now().UnixMilli()
 	err := t.db.Changes(func(key, value []byte) error {
 		t.rows = append(t.rows, record.Record{
@@ -80,6 +78,8 @@ func (t *loop) seal(ctx context.Context, next commitRecord, inputs []Input) erro
 		return fmt.Errorf("task %s: commit: %w", t.name, err)
 	}
 	t.out.bytes = 0
+	clear(t.rows) // acknowledged
+	t.rows, t.slab = t.rows[:0], slab{}
 	t.last = next
 	end := t.out.txn.Acked(t.changelog)
 	t.status.changelogEnd.Store(end)
