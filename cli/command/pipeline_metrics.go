@@ -31,6 +31,16 @@ var (
 		metrics.Gauge, "pipeline")
 	famState = pipelineFamily("state_bytes", "State of all tasks, in memory and in files.",
 		metrics.Gauge, "pipeline")
+	famStateDirty = pipelineFamily("state_dirty_bytes",
+		"Changed rows in memory: uncommitted, or not in their file yet.", metrics.Gauge, "pipeline")
+	famStateCached = pipelineFamily("state_cached_bytes", "Rows in memory that are kept for reading.",
+		metrics.Gauge, "pipeline")
+	famStateEvicted = pipelineFamily("state_evicted_rows",
+		"Rows forgotten to stay within the memory, since the tasks were opened.", metrics.Gauge,
+		"pipeline")
+	famStateLimit = pipelineFamily("state_memory_limit_bytes",
+		"What the states of all pipelines in this process may take in memory (--state-memory).",
+		metrics.Gauge, "pipeline")
 	famConnector = pipelineFamily("connector_records",
 		"Records that a connector has moved since the first one.", metrics.Gauge,
 		"pipeline", "node", "connector")
@@ -105,7 +115,8 @@ func newPipelineMetrics(configs map[string]string) *pipelineMetrics {
 // Families implements metrics.Source.
 func (m *pipelineMetrics) Families() []*metrics.Family {
 	return []*metrics.Family{famPipeline, famTasks, famPluginRestarts, famWatermark,
-		famWatermarkLag, famLag, famState, famConnector, famConnectorLag, famNodeIn, famNodeOut,
+		famWatermarkLag, famLag, famState, famStateDirty, famStateCached, famStateEvicted,
+		famStateLimit, famConnector, famConnectorLag, famNodeIn, famNodeOut,
 		famNodeLate, famNodeFailed, famNodeDead, famNodeBusy, famNodeState, famNodeWatermark,
 		famNodeWatermarkLag, famInputLag, famInputPosition, famInputWatermark,
 		famInputWatermarkLag, famPipelineOmitted}
@@ -191,11 +202,32 @@ func (m *pipelineMetrics) writePipelines(p *metrics.Page, all []deploy.Status) {
 	for _, st := range sums {
 		p.Int(st.StateBytes, st.Name)
 	}
+	writeMemory(p, sums)
+}
+
+// writeMemory tells what states take in memory.
+func writeMemory(p *metrics.Page, sums []deploy.Status) {
+	p.Begin(famStateDirty)
+	for _, st := range sums {
+		p.Int(st.Memory.DirtyBytes, st.Name)
+	}
+	p.Begin(famStateCached)
+	for _, st := range sums {
+		p.Int(st.Memory.CachedBytes, st.Name)
+	}
+	p.Begin(famStateEvicted)
+	for _, st := range sums {
+		p.Int(st.Memory.Evicted, st.Name)
+	}
+	p.Begin(famStateLimit)
+	for _, st := range sums {
+		p.Int(st.MemoryLimit, st.Name)
+	}
 }
 
 // hereOnly is the part of a pipeline that runs in this process, added up.
 func hereOnly(st deploy.Status) deploy.Status {
-	part := deploy.Status{Name: st.Name}
+	part := deploy.Status{Name: st.Name, MemoryLimit: st.MemoryLimit}
 	for _, s := range st.Sources {
 		part.Sources = append(part.Sources, deploy.SourceStatus{ID: s.ID, Topic: s.Topic,
 			Table: s.Table})

@@ -71,6 +71,11 @@ func (st *pipelineStatus) text(b *strings.Builder, p *output.Printer) error {
 			shortAge(st.LagSeconds))
 	}
 	fmt.Fprintf(b, "kept      %.1f MiB of state\n", float64(st.StateBytes)/(1<<20))
+	if m := st.Memory; st.MemoryLimit > 0 && m != (deploy.StateMemory{}) {
+		fmt.Fprintf(b, "memory    %.1f MiB of changed rows, %.1f MiB kept for reading, %d rows evicted;"+
+			" all pipelines here may take %d MiB\n", float64(m.DirtyBytes)/(1<<20),
+			float64(m.CachedBytes)/(1<<20), m.Evicted, st.MemoryLimit>>20)
+	}
 	if !st.At.IsZero() {
 		fmt.Fprintf(b, "reported  %s\n", st.At.Format(time.RFC3339))
 	}

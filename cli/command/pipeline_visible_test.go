@@ -131,11 +131,15 @@ func TestStatusAndMetricsTellEachNode(t *testing.T) {
 	for _, want := range []string{"WATERMARK", "1970-01-01T00:01:00Z", "nodes-in-0", "numbers.0"} {
 		require.Contains(t, text, want)
 	}
+	require.Contains(t, text, "all pipelines here may take 512 MiB")
+	require.Positive(t, st.Memory.DirtyBytes+st.Memory.CachedBytes)
 	page := fetched(t, "http://"+p.ready.HTTP+"/metrics")
 	for name, want := range map[string]string{
 		`millstream_pipeline_info{pipeline="nodes",revision="1",state="running"}`:               "1",
 		`millstream_pipeline_watermark_seconds{pipeline="nodes"}`:                               "60",
 		`millstream_pipeline_lag_records{pipeline="nodes"}`:                                     "0",
+		`millstream_pipeline_state_memory_limit_bytes{pipeline="nodes"}`:                        "536870912",
+		`millstream_pipeline_state_evicted_rows{pipeline="nodes"}`:                              "0",
 		`millstream_pipeline_node_records_in_total{pipeline="nodes",node="numbers"}`:            "7",
 		`millstream_pipeline_node_dead_lettered_records_total{pipeline="nodes",node="numbers"}`: "1",
 		`millstream_pipeline_node_records_out_total{pipeline="nodes",node="whole"}`:             "5",

@@ -135,6 +135,9 @@ type Status struct {
 	LagSeconds float64 `json:"watermark_lag_seconds,omitempty"`
 	// StateBytes is the size of the state of all tasks.
 	StateBytes int64 `json:"state_bytes"`
+	// Memory is what of it is in memory; MemoryLimit is that of all pipelines of the process.
+	Memory      StateMemory `json:"state_memory,omitzero"`
+	MemoryLimit int64       `json:"state_memory_limit_bytes,omitempty"`
 	// Sources, Steps and Sinks in the order of the file.
 	Sources []SourceStatus `json:"sources,omitempty"`
 	Steps   []StepStatus   `json:"steps,omitempty"`

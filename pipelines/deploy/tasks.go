@@ -21,6 +21,8 @@ type TaskStatus struct {
 	// LagSeconds is how far the watermark is behind the time of reading; it is not written.
 	LagSeconds float64 `json:"watermark_lag_seconds,omitempty"`
 	StateBytes int64   `json:"state_bytes"`
+	// Memory is what of it is in memory.
+	Memory StateMemory `json:"state_memory,omitzero"`
 	// Held: records that were read wait for an input, see InputStatus.Awaited.
 	Held bool `json:"held,omitempty"`
 	// Restored of ToRestore changelog records were read when the task was opened.
@@ -33,6 +35,14 @@ type TaskStatus struct {
 	Sinks   []StepStatus `json:"sinks,omitempty"`
 	// Here tells that the task runs in this process; it is not written.
 	Here bool `json:"-"`
+}
+
+// StateMemory is what state takes in memory. Evicted counts rows that were forgotten to stay within
+// the limit, since the tasks were opened: the next read of them is of the file.
+type StateMemory struct {
+	DirtyBytes  int64 `json:"dirty_bytes"`
+	CachedBytes int64 `json:"cached_bytes"`
+	Evicted     int64 `json:"evicted_rows"`
 }
 
 // InputStatus is one partition that a task reads.
@@ -120,7 +130,7 @@ func later(a, b TaskStatus) TaskStatus {
 	}
 	if len(b.Steps)+len(b.Sources)+len(b.Sinks) == 0 {
 		b.Inputs, b.Sources, b.Steps, b.Sinks = a.Inputs, a.Sources, a.Steps, a.Sinks
-		b.Watermark, b.StateBytes = a.Watermark, a.StateBytes
+		b.Watermark, b.StateBytes, b.Memory = a.Watermark, a.StateBytes, a.Memory
 	}
 	return b
 }
@@ -130,10 +140,13 @@ func later(a, b TaskStatus) TaskStatus {
 func (st Status) Sum() Status {
 	st.Sources, st.Sinks = slices.Clone(st.Sources), slices.Clone(st.Sinks)
 	st.Steps = slices.Clone(st.Steps)
-	st.Watermark, st.StateBytes = time.Time{}, 0
+	st.Watermark, st.StateBytes, st.Memory = time.Time{}, 0, StateMemory{}
 	for _, t := range st.Tasks {
 		st.Watermark = earliest(st.Watermark, t.Watermark)
 		st.StateBytes += t.StateBytes
+		st.Memory.DirtyBytes += t.Memory.DirtyBytes
+		st.Memory.CachedBytes += t.Memory.CachedBytes
+		st.Memory.Evicted += t.Memory.Evicted
 		for _, row := range t.Sources {
 			st.addSource(t, row)
 		}

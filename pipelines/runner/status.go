@@ -16,7 +16,8 @@ func (in *instance) Status() deploy.Status {
 	follower := in.shared() && !in.mu.leads
 	in.mu.Unlock()
 	st := deploy.Status{Guarantees: map[string]string{}, State: deploy.Running, Since: in.since,
-		Worker: in.runner.opts.Instance, Follower: follower, Address: in.runner.opts.Address()}
+		MemoryLimit: in.runner.opts.StateMemory,
+		Worker:      in.runner.opts.Instance, Follower: follower, Address: in.runner.opts.Address()}
 	for _, s := range in.p.plan.Sinks {
 		st.Guarantees[s.ID] = s.Guarantee
 	}
@@ -116,7 +117,9 @@ func (in *instance) taskStatus(w task.Status) []deploy.TaskStatus {
 	for _, t := range w.Tasks {
 		row := deploy.TaskStatus{ID: t.ID(), Phase: string(t.Phase), At: now,
 			Watermark: eventTime(t.StreamTime), StateBytes: t.StateBytes, Here: true, Held: t.Held,
-			Restored: t.Restored, ToRestore: t.ToRestore}
+			Restored: t.Restored, ToRestore: t.ToRestore,
+			Memory: deploy.StateMemory{DirtyBytes: t.Memory.Dirty, CachedBytes: t.Memory.Cached,
+				Evicted: t.Memory.Evicted}}
 		if t.Phase == task.Running || t.Phase == task.Done {
 			row.Restored, row.ToRestore = 0, 0
 		}

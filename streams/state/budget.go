@@ -20,6 +20,22 @@ func (b *Budget) Limit() int64 { return b.limit }
 // Dirty is the size of the changed rows of all states.
 func (b *Budget) Dirty() int64 { return b.dirty.Load() }
 
+// Memory is what a state takes of the budget.
+type Memory struct {
+	// Dirty are the bytes of changed rows: uncommitted, or committed and not in the file yet.
+	Dirty int64
+	// Cached are those of rows that are kept for reading.
+	Cached int64
+	// Evicted counts rows that were no longer kept, so the next read of them is of the file.
+	Evicted int64
+}
+
+// Memory tells what the state takes of the budget now.
+func (db *DB) Memory() Memory {
+	dirty := db.pendingBytes + db.dirtyBytes
+	return Memory{Dirty: dirty, Cached: max(0, db.cacheBytes-dirty), Evicted: db.evicted}
+}
+
 // leastShare is what a state gets however many there are.
 const leastShare = 1 << 20
 

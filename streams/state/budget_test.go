@@ -3,6 +3,8 @@ package state
 import (
 	"fmt"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,6 +62,32 @@ func TestBudgetBoundsWhatIsKeptForReading(t *testing.T) {
 	}
 	require.LessOrEqual(t, db.cacheBytes, int64(2<<20))
 	require.Len(t, get(t, db, "0"), 1<<20, "it is in the file")
+}
+
+// TestMemoryTellsWhatAStateTakes: changed rows are dirty until they are in the file; then they are
+// kept for reading as far as the budget goes, and the others are counted as evicted.
+func TestMemoryTellsWhatAStateTakes(t *testing.T) {
+	db := open(t, Options{Path: filepath.Join(t.TempDir(), "db"), Identity: someone,
+		Budget: NewBudget(2 << 20), FlushInterval: time.Hour, FlushBytes: 1 << 30})
+	require.Zero(t, db.Memory())
+	const rows, size = 100, 1 << 10
+	for i := range rows {
+		put(t, db, strconv.Itoa(i), strings.Repeat("x", size))
+	}
+	require.InDelta(t, rows*(size+rowOverhead), db.Memory().Dirty, rows*3)
+	require.NoError(t, db.Commit(time.Unix(1, 0), Meta{Next: 1, Commit: []byte("c")}))
+	require.InDelta(t, rows*(size+rowOverhead), db.Memory().Dirty, rows*3, "not in the file yet")
+	require.NoError(t, db.Flush())
+	require.Zero(t, db.Memory().Dirty)
+	require.InDelta(t, rows*(size+rowOverhead), db.Memory().Cached, rows*3)
+	for i := range 20 * rows {
+		put(t, db, strconv.Itoa(i), strings.Repeat("x", size))
+	}
+	require.NoError(t, db.Commit(time.Unix(2, 0), Meta{Next: 2, Commit: []byte("c")}))
+	require.NoError(t, db.Flush())
+	m := db.Memory()
+	require.Positive(t, m.Evicted)
+	require.LessOrEqual(t, m.Cached, int64(1<<20))
 }
 
 // TestEveryCommitKeepsTheListOfFreePages: an open need not look at every page, whether the file was

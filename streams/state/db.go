@@ -107,6 +107,7 @@ type DB struct {
 	dirtyBytes int64
 	dirtyDrops []*bucket
 	cacheBytes int64
+	evicted    int64 // rows that shrink has forgotten
 	accounted  int64 // bytes the budget knows of
 
 	meta      Meta

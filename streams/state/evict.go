@@ -6,6 +6,7 @@ func (db *DB) shrink(gen uint32) {
 		for _, r := range b.rows {
 			if r.gen < gen && !r.pending && !r.dirty {
 				b.evict(r)
+				db.evicted++
 			}
 		}
 	}

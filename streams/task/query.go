@@ -216,6 +216,9 @@ func (t *loop) flushQuiet() time.Duration {
 			"bytes", t.db.DirtyBytes())
 		t.status.trouble(err)
 	}
+	t.status.mu.Lock()
+	t.status.mu.memory = t.db.Memory()
+	t.status.mu.Unlock()
 	return next
 }
 

@@ -60,6 +60,8 @@ type TaskStatus struct {
 	// about how much of it each store takes, as it was found some seconds ago.
 	StateBytes int64
 	Stores     map[string]int64
+	// Memory is what the state takes of the budget.
+	Memory state.Memory
 	// LastCommit is zero before the first.
 	LastCommit time.Time
 	// LastError is the last trouble, also one that did not stop the task.
@@ -109,6 +111,7 @@ type taskStatus struct {
 		held       bool
 		stateBytes int64
 		stores     map[string]int64
+		memory     state.Memory
 		lastCommit time.Time
 		lastError  string
 		perSecond  float64
@@ -168,6 +171,7 @@ func (t *loop) report(inputs []Input) {
 	t.status.mu.Lock()
 	defer t.status.mu.Unlock()
 	t.status.mu.inputs, t.status.mu.streamTime = list, now
+	t.status.mu.memory = t.db.Memory()
 	t.status.mu.stateBytes, t.status.mu.stores, t.status.mu.held = size, stores, held
 }
 
@@ -192,7 +196,7 @@ func (s *seat) snapshot() TaskStatus {
 		StreamTime: s.status.mu.streamTime, LastCommit: s.status.mu.lastCommit,
 		Held:      s.status.mu.held,
 		LastError: s.status.mu.lastError, StateBytes: s.status.mu.stateBytes,
-		Stores: s.status.mu.stores, Steps: s.status.stepsOf(),
+		Stores: s.status.mu.stores, Memory: s.status.mu.memory, Steps: s.status.stepsOf(),
 	}
 	s.status.mu.Unlock()
 	out.Processed, out.ChangelogRows = s.status.processed.Load(), s.status.rows.Load()
