@@ -131,15 +131,12 @@ func TestStatusAndMetricsTellEachNode(t *testing.T) {
 	for _, want := range []string{"WATERMARK", "1970-01-01T00:01:00Z", "nodes-in-0", "numbers.0"} {
 		require.Contains(t, text, want)
 	}
-	require.Contains(t, text, "all pipelines here may take 512 MiB")
-	require.Positive(t, st.Memory.DirtyBytes+st.Memory.CachedBytes)
 	page := fetched(t, "http://"+p.ready.HTTP+"/metrics")
+	requireMemory(t, st, text, page)
 	for name, want := range map[string]string{
 		`millstream_pipeline_info{pipeline="nodes",revision="1",state="running"}`:               "1",
 		`millstream_pipeline_watermark_seconds{pipeline="nodes"}`:                               "60",
 		`millstream_pipeline_lag_records{pipeline="nodes"}`:                                     "0",
-		`millstream_pipeline_state_memory_limit_bytes{pipeline="nodes"}`:                        "536870912",
-		`millstream_pipeline_state_evicted_rows{pipeline="nodes"}`:                              "0",
 		`millstream_pipeline_node_records_in_total{pipeline="nodes",node="numbers"}`:            "7",
 		`millstream_pipeline_node_dead_lettered_records_total{pipeline="nodes",node="numbers"}`: "1",
 		`millstream_pipeline_node_records_out_total{pipeline="nodes",node="whole"}`:             "5",
@@ -351,4 +348,14 @@ func TestPipelineMetricsPageIsTrue(t *testing.T) {
 	got, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, page.String(), string(got), "write it anew with -rewrite-metrics")
+}
+
+// requireMemory: status and metrics tell what state takes in memory, and of how much.
+func requireMemory(t *testing.T, st pipelineStatus, text, page string) {
+	t.Helper()
+	require.Positive(t, st.Memory.DirtyBytes+st.Memory.CachedBytes)
+	require.Contains(t, text, "all pipelines here may take 512 MiB")
+	require.Equal(t, "536870912",
+		sample(page, `millstream_pipeline_state_memory_limit_bytes{pipeline="nodes"}`))
+	require.Equal(t, "0", sample(page, `millstream_pipeline_state_evicted_rows{pipeline="nodes"}`))
 }
