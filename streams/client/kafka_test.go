@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/millstream-io/millstream/core/coretest"
 	"github.com/millstream-io/millstream/core/record"
@@ -190,4 +191,33 @@ func BenchmarkProduceConsume(b *testing.B) {
 		n += 20 * len(batch)
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "records/s")
+}
+
+// TestATopicMadeAgainIsNotReadOn: a position belongs to the topic it was given for, not to another
+// one that has its name now.
+func TestATopicMadeAgainIsNotReadOn(t *testing.T) {
+	k, broker := kafka(t)
+	create(t, k, "t", 1)
+	p := producer(t, k)
+	send(t, p, at("t", 0), numbered(0, 5)...)
+	require.NoError(t, p.Flush(ctxOf(t)))
+	cons := consumer(t, k)
+	cons.Assign(at("t", 0), 0)
+	collect(t, cons, at("t", 0), 5)
+
+	admin := kadm.NewClient(broker.Client())
+	_, err := admin.DeleteTopic(ctxOf(t), "t")
+	require.NoError(t, err)
+	create(t, k, "t", 1)
+	again := producer(t, k)
+	send(t, again, at("t", 0), numbered(0, 9)...)
+	require.NoError(t, again.Flush(ctxOf(t)))
+	for {
+		runs, err := cons.Poll(ctxOf(t))
+		if err != nil {
+			require.ErrorIs(t, err, client.ErrUnknownTopic)
+			break
+		}
+		require.Empty(t, runs, "records of another topic")
+	}
 }

@@ -253,3 +253,37 @@ func TestFlushFailureKeepsRows(t *testing.T) {
 	require.Equal(t, "1", get(t, db, "a"))
 	require.Equal(t, "2", get(t, db, "b"))
 }
+
+// TestRowsOfADroppedWindowLeaveMemoryWithTheCommit: they do not wait for the file, neither when it
+// has the window nor when it has not, and a row that comes after the drop is the only one there.
+func TestRowsOfADroppedWindowLeaveMemoryWithTheCommit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	db := open(t, Options{Path: path, Identity: someone})
+	w := db.Windows("w")
+	for _, start := range []int64{10, 20} {
+		for i := range 100 {
+			require.NoError(t, w.Window(start).Put(fmt.Appendf(nil, "k%d", i), []byte("value")))
+		}
+		require.NoError(t, db.Commit(time.Unix(1, 0), Meta{Next: start, Commit: []byte("c")}))
+		if start == 10 {
+			require.NoError(t, db.Flush())
+		}
+	}
+	require.NoError(t, w.Drop(10))
+	require.NoError(t, w.Drop(20))
+	require.NoError(t, db.Commit(time.Unix(1, 0), Meta{Next: 30, Commit: []byte("c")}))
+	require.Zero(t, db.DirtyBytes())
+	require.Empty(t, db.dirty)
+	require.Zero(t, db.cacheBytes)
+	require.NoError(t, w.Window(10).Put([]byte("k1"), []byte("new")))
+	require.NoError(t, db.Commit(time.Unix(1, 0), Meta{Next: 40, Commit: []byte("c")}))
+	require.NoError(t, db.Close())
+
+	db = open(t, Options{Path: path, Identity: someone})
+	var rows []string
+	require.NoError(t, db.Each(func(key, value []byte) error {
+		rows = append(rows, string(key[len(key)-2:])+"="+string(value))
+		return nil
+	}))
+	require.Equal(t, []string{"k1=new"}, rows)
+}

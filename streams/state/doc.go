@@ -12,7 +12,8 @@
 //
 // One map per bucket holds the three memory tiers: a row knows its committed value (L1 or a clean
 // cache of the file) and its uncommitted one (L0). Commit swaps the two buffers, so that a counter
-// that is updated a thousand times between two flushes costs no allocation and one page write.
+// that is updated a thousand times between two flushes costs no allocation and one page write. The
+// rows of a dropped window are gone with the commit of the drop.
 //
 // # Invariants
 //
