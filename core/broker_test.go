@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func testContext(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -210,7 +210,7 @@ func TestHTTPEndpoints(t *testing.T) {
 	require.Eventually(t, func() bool {
 		metrics = get("/metrics")
 		return strings.Contains(metrics, `millstream_request_duration_seconds_count{api="Produce"}`)
-	}, 5*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	for _, line := range []string{
 		`millstream_log_end_offset{topic="measured",partition="0"} 1`,
 		`millstream_request_duration_seconds_count{api="Produce"} 1`,

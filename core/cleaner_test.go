@@ -71,7 +71,7 @@ func TestCleanupPolicyChangesWhileTheBrokerRuns(t *testing.T) {
 	alterTopic(t, admin, "t", map[string]string{"cleanup.policy": "compact",
 		"min.cleanable.dirty.ratio": "0.01"})
 	require.Eventually(t, func() bool { return recordCount(t, c, "t", 0) < 20 },
-		20*time.Second, 5*time.Millisecond)
+		time.Minute, 5*time.Millisecond)
 
 	alterTopic(t, admin, "t", map[string]string{"cleanup.policy": "delete"})
 	write(60)
@@ -100,7 +100,7 @@ func TestCommittedOffsetsAreCompacted(t *testing.T) {
 		commit(at)
 	}
 	require.Eventually(t, func() bool { return recordCount(t, c, "__consumer_offsets", 0) < 25 },
-		20*time.Second, 5*time.Millisecond)
+		time.Minute, 5*time.Millisecond)
 	c.Crash()
 	committed, err := kadm.NewClient(c.Client()).FetchOffsets(context.Background(), "g")
 	require.NoError(t, err)

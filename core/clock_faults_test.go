@@ -107,14 +107,14 @@ func TestF12_WaitingFetchesAreNotHurriedOrHeldUp(t *testing.T) {
 			require.False(t, jumped.Stop(), "the clock was not set meanwhile")
 			require.Zero(t, bytes)
 			require.GreaterOrEqual(t, took, 450*time.Millisecond)
-			require.Less(t, took, 10*time.Second)
+			require.Less(t, took, time.Minute)
 			time.AfterFunc(100*time.Millisecond, func() {
 				clock.jump(-by)
 				_ = txnClient(t, c).ProduceSync(t.Context(), &kgo.Record{Topic: "t", Value: []byte("v")})
 			})
-			took, bytes = fetch(30_000)
+			took, bytes = fetch(300_000)
 			require.Positive(t, bytes)
-			require.Less(t, took, 15*time.Second)
+			require.Less(t, took, time.Minute)
 		})
 	}
 }
@@ -241,5 +241,5 @@ func TestF12_DeletedFilesGoThoughTheClockIsSet(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, left(), "the clock is set too late")
 	clock.jump(-24 * time.Hour)
-	require.Eventually(t, func() bool { return len(left()) == 0 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(left()) == 0 }, time.Minute, time.Millisecond)
 }

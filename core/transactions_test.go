@@ -63,7 +63,7 @@ func readAll(t *testing.T, c *coretest.Cluster, topic string, partition int32, n
 	cl := txnClient(t, c, kgo.FetchIsolationLevel(level), kgo.ConsumePartitions(
 		map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().AtStart()}}))
 	var values []string
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for len(values) < n {
 		fetches := cl.PollFetches(ctx)
@@ -120,7 +120,7 @@ func TestTimedOutTransactionIsAborted(t *testing.T) {
 		"transaction.abort.timed.out.transaction.cleanup.interval.ms": "50",
 	}})
 	txnTopic(t, c, "t", 1)
-	gone := producer(t, c, "gone", kgo.TransactionTimeout(200*time.Millisecond))
+	gone := producer(t, c, "gone", kgo.TransactionTimeout(2*time.Second))
 	require.NoError(t, gone.BeginTransaction())
 	lost := &kgo.Record{Topic: "t", Value: []byte("lost")}
 	require.NoError(t, gone.ProduceSync(t.Context(), lost).FirstErr())

@@ -5,6 +5,7 @@ import (
 	"crypto/pbkdf2"
 	"crypto/sha256"
 	"encoding/base64"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -193,19 +194,25 @@ func TestPlainTakesAsLongForEachUser(t *testing.T) {
 	c := credential(t, "bob", "right", []byte("salt"))
 	c.Iterations = 10_000
 	u := users(t, c)
-	least := func(user string) time.Duration {
-		best := time.Hour
+	best := map[string]time.Duration{}
+	try := func(user string) {
 		for range 12 {
 			began := time.Now()
 			_, _, err := auth.NewPlain(u).Step(began, []byte("\x00"+user+"\x00wrong"))
-			best = min(best, time.Since(began))
+			took := time.Since(began)
 			require.ErrorIs(t, err, auth.ErrInvalidCredentials)
+			if best[user] == 0 || took < best[user] {
+				best[user] = took
+			}
 		}
-		return best
 	}
-	bob := least("bob")
+	// On a busy machine the shortest time of each user is a matter of some tries.
 	for _, user := range []string{"fixed", "nobody"} {
-		require.InEpsilon(t, bob, least(user), 0.7, user)
+		require.Eventually(t, func() bool {
+			try("bob")
+			try(user)
+			return math.Abs(float64(best["bob"]-best[user])) < 0.7*float64(best["bob"])
+		}, time.Minute, time.Millisecond, "%s: %v", user, best)
 	}
 }
 

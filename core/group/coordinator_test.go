@@ -78,7 +78,7 @@ func lead(t testing.TB, c *group.Coordinator, partitions int32) {
 	require.Eventually(t, func() bool {
 		resp := c.List(t.Context(), group.ListRequest{})
 		return resp.Code == coordinator.CodeNone
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 }
 
 func open(t testing.TB, log coordinator.Log, opts group.Options) *group.Coordinator {

@@ -32,7 +32,7 @@ func TestCommitsWhenDiskIsFull(t *testing.T) {
 		committed, err := f.admin.CommitOffsets(ctx, "app", offsets)
 		return errors.Join(err, committed.Error())
 	}
-	require.Eventually(t, func() bool { return commit(1) == nil }, 10*time.Second,
+	require.Eventually(t, func() bool { return commit(1) == nil }, time.Minute,
 		10*time.Millisecond)
 
 	remove := disk.Inject(vfs.Rule{
@@ -43,7 +43,7 @@ func TestCommitsWhenDiskIsFull(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, fetched[testTopic][0].At)
 	remove()
-	require.Eventually(t, func() bool { return commit(3) == nil }, 10*time.Second,
+	require.Eventually(t, func() bool { return commit(3) == nil }, time.Minute,
 		10*time.Millisecond)
 	fetched, err = f.admin.FetchOffsets(ctx, "app")
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func TestCommitsWhenDiskIsFull(t *testing.T) {
 	require.Eventually(t, func() bool {
 		fetched, err = f.admin.FetchOffsets(ctx, "app")
 		return err == nil && fetched[testTopic][0].At == 3
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }
 
 // A commit whose sync takes longer than the broker waits may or may not be kept. The client is told
@@ -81,7 +81,7 @@ func TestCommitThatTimesOutIsNotForgotten(t *testing.T) {
 		}
 		return offsets[testTopic][0].At
 	}
-	require.Eventually(t, func() bool { return commit(1) == nil }, 10*time.Second,
+	require.Eventually(t, func() bool { return commit(1) == nil }, time.Minute,
 		10*time.Millisecond)
 
 	remove := disk.Inject(vfs.Rule{ // whichever file the commit is made durable in
@@ -89,11 +89,11 @@ func TestCommitThatTimesOutIsNotForgotten(t *testing.T) {
 	})
 	require.ErrorIs(t, commit(2), kerr.NotCoordinator)
 	remove()
-	require.Eventually(t, func() bool { return fetched() >= 0 }, 10*time.Second,
+	require.Eventually(t, func() bool { return fetched() >= 0 }, time.Minute,
 		10*time.Millisecond)
 	require.EqualValues(t, 2, fetched(), "it is in the log")
 	f.Restart()
-	require.Eventually(t, func() bool { return fetched() >= 0 }, 10*time.Second,
+	require.Eventually(t, func() bool { return fetched() >= 0 }, time.Minute,
 		10*time.Millisecond)
 	require.EqualValues(t, 2, fetched())
 }

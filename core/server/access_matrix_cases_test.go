@@ -77,7 +77,7 @@ func offsetCommit(version int16) *kmsg.OffsetCommitRequest {
 
 // matrixWait and matrixTick are for conditions that come true within milliseconds.
 const (
-	matrixWait = 10 * time.Second
+	matrixWait = time.Minute
 	matrixTick = time.Millisecond
 )
 

@@ -45,7 +45,7 @@ func (w *wire) send(req kmsg.Request) int32 {
 // receive reads the answer to req, which must be the next one.
 func (w *wire) receive(req kmsg.Request, id int32) kmsg.Response {
 	w.t.Helper()
-	_ = w.c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = w.c.SetReadDeadline(time.Now().Add(time.Minute))
 	var size [4]byte
 	_, err := io.ReadFull(w.c, size[:])
 	require.NoError(w.t, err, "no answer to %s v%d",
@@ -75,7 +75,7 @@ func ask[T kmsg.Response](w *wire, req kmsg.Request) T {
 
 func requireHangUp(t testing.TB, w *wire) {
 	t.Helper()
-	_ = w.c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = w.c.SetReadDeadline(time.Now().Add(time.Minute))
 	_, err := w.c.Read(make([]byte, 1))
 	require.ErrorIs(t, err, io.EOF)
 }

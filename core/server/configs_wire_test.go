@@ -31,7 +31,7 @@ func newAdminWire(t *testing.T, config map[string]string) *adminWire {
 // askAdmin sends a request to broker 1.
 func askAdmin[T kmsg.Response](w *adminWire, req kmsg.Request) T {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
 	resp, err := w.broker.RetriableRequest(ctx, req)
 	require.NoError(w.t, err)
@@ -69,7 +69,7 @@ func (w *adminWire) awaitTopic(name string, partition int32) {
 	require.Eventually(w.t, func() bool {
 		got := askAdmin[*kmsg.ListOffsetsResponse](w, req)
 		return got.Topics[0].Partitions[0].ErrorCode == 0
-	}, 10*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 }
 
 // describe returns all settings of a resource in name order.

@@ -72,7 +72,7 @@ func startLine(t testing.TB, limits Limits, rows ...handler) *lineServer {
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(context.Background(), l) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		require.NoError(t, s.Close(ctx))
 		require.ErrorIs(t, <-done, ErrClosed)
@@ -123,7 +123,7 @@ func tryReadFrame(c net.Conn) (correlation int32, rest []byte, err error) {
 
 func requireClosed(t testing.TB, c net.Conn) {
 	t.Helper()
-	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 	_, _, err := tryReadFrame(c)
 	require.Error(t, err)
 	var timeout net.Error
@@ -184,7 +184,7 @@ func hostileFrames() []hostileFrame {
 // closes the connection, takes no memory to speak of, and leaves others alone. The bytes are
 // written out by hand.
 func TestHostileFramesCloseTheirConnection(t *testing.T) {
-	s := startLine(t, Limits{}, handlers...)
+	s, began := startLine(t, Limits{}, handlers...), time.Now()
 	valid := encodeRequest(1, apiVersionsRequest(0))
 	for _, c := range hostileFrames() {
 		t.Run(c.name, func(t *testing.T) {
@@ -210,8 +210,8 @@ func TestHostileFramesCloseTheirConnection(t *testing.T) {
 	require.NoError(t, err)
 	id, _ := readFrame(t, conn)
 	require.Equal(t, int32(1), id)
-	require.LessOrEqual(t, strings.Count(s.log.String(), "\n"), 3*complaintsPerSecond,
-		"a flood of bad frames is a flood of log lines")
+	require.LessOrEqual(t, strings.Count(s.log.String(), "\n")/complaintsPerSecond,
+		int(time.Since(began)/time.Second)+2, "a flood of bad frames is a flood of log lines")
 }
 
 // TestApiVersionsTooNew: KIP-511. Error 35, version 0 body, only key 18, connection stays open.

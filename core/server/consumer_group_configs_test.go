@@ -32,7 +32,7 @@ func TestKIP848_GroupsFollowTheirConfigs(t *testing.T) {
 		live := w.beatRequest(consumerBeat{member: "m1", epoch: resp.MemberEpoch, delta: true})
 		next := w.ask(1, live).(*kmsg.ConsumerGroupHeartbeatResponse)
 		return next.HeartbeatIntervalMillis == 7000
-	}, 5*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 }
 
 // TestKIP848_FeatureOffRefusesConsumerGroups takes group.version back to 0.

@@ -323,7 +323,7 @@ func (w *groupWire) beatUntil(label string, b consumerBeat,
 			b.epoch = resp.MemberEpoch
 		}
 		return done(resp)
-	}, 30*time.Second, 20*time.Millisecond, label)
+	}, time.Minute, 20*time.Millisecond, label)
 	w.write(label, resp)
 	return resp
 }

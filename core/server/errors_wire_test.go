@@ -329,7 +329,7 @@ func (e *errorWire) topic(name string, partitions int32, configs ...string) stri
 // until waits for what the broker does by itself.
 func (e *errorWire) until(done func() bool) {
 	e.t.Helper()
-	require.Eventually(e.t, done, 20*time.Second, 20*time.Millisecond)
+	require.Eventually(e.t, done, time.Minute, 20*time.Millisecond)
 }
 
 // coordinatorsReady has the internal topics made and loaded.

@@ -21,7 +21,7 @@ import (
 // receiveHex reads the next answer as it is.
 func receiveHex(t *testing.T, w *wire) string {
 	t.Helper()
-	_ = w.c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = w.c.SetReadDeadline(time.Now().Add(time.Minute))
 	var size [4]byte
 	_, err := io.ReadFull(w.c, size[:])
 	require.NoError(t, err)
@@ -94,9 +94,7 @@ func TestBug_nisshi668_EveryFetchIsAnswered(t *testing.T) {
 				for _, offset := range []int64{-1, 0, 1, 2, 3} {
 					req := fetchRequest(12, "t", id, 0, offset)
 					req.MinBytes, req.MaxWaitMillis, req.IsolationLevel = minBytes, wait, iso
-					start := time.Now()
 					fetchOne(w, req)
-					require.Less(t, time.Since(start), 10*time.Second)
 				}
 			}
 		}
@@ -134,11 +132,9 @@ func TestBug_redpanda28501_FullPartitionAnswers(t *testing.T) {
 	fill(t, w, "t", 5)
 	for _, iso := range []int8{0, 1} {
 		req := fetchRequest(12, "t", id, 0, 0)
-		req.MaxWaitMillis, req.MinBytes, req.IsolationLevel = 20000, 1<<20, iso
+		req.MaxWaitMillis, req.MinBytes, req.IsolationLevel = 1<<31-1, 1<<20, iso
 		first(req).PartitionMaxBytes = 2 * oneBatch(t)
-		start := time.Now()
 		require.Len(t, fetchOne(w, req).RecordBatches, 2*int(oneBatch(t)))
-		require.Less(t, time.Since(start), 10*time.Second)
 	}
 }
 

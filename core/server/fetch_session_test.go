@@ -65,7 +65,7 @@ func putOne(t testing.TB, w *wire, partition int32) {
 		req.Topics = append(req.Topics, rt)
 		resp := ask[*kmsg.ListOffsetsResponse](w, req)
 		return resp.Topics[0].Partitions[0].Offset > got.BaseOffset
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 }
 
 // TestKIP227_SessionTellsOnlyWhatChanged is the life of a session: begun with all partitions, then
@@ -240,21 +240,20 @@ func TestKIP227_SessionWaitsLikeAnyFetch(t *testing.T) {
 	s := ask[*kmsg.FetchResponse](w,
 		sessionFetch(12, id, 0, 0, at{0, 0}, at{1, 0}, at{2, 0})).SessionID
 	req := sessionFetch(12, id, s, 1)
-	req.MaxWaitMillis = 15000
-	start := time.Now()
+	req.MaxWaitMillis = 1<<31 - 1
 	sent := w.send(req)
 	putOne(t, producer, 2)
 	require.Equal(t, []int32{2}, told(w.receive(req, sent).(*kmsg.FetchResponse)))
-	require.Less(t, time.Since(start), 10*time.Second)
 	// The last stable offset follows the high watermark and may be told after it.
 	epoch := int32(1)
+	var start time.Time
 	require.Eventually(t, func() bool {
 		epoch++
 		req = sessionFetch(12, id, s, epoch, at{2, 1})
 		req.MaxWaitMillis = 50
 		start = time.Now()
 		return len(told(ask[*kmsg.FetchResponse](w, req))) == 0
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	require.GreaterOrEqual(t, time.Since(start), 50*time.Millisecond)
 }
 
@@ -268,20 +267,18 @@ func TestKIP227_PipelinedRequestsOfASession(t *testing.T) {
 	long := sessionFetch(12, id, s, 1)
 	long.MaxWaitMillis = 1<<31 - 1
 	next := sessionFetch(12, id, s, 2)
-	start := time.Now()
 	first, second := w.send(long), w.send(next)
 	require.Zero(t, w.receive(long, first).(*kmsg.FetchResponse).ErrorCode)
 	require.Zero(t, w.receive(next, second).(*kmsg.FetchResponse).ErrorCode)
-	require.Less(t, time.Since(start), 10*time.Second)
 
-	long.SessionEpoch, long.MaxWaitMillis = 3, 15000
+	long.SessionEpoch, long.MaxWaitMillis = 3, 1<<31-1
 	first = w.send(long)
 	// The session is busy once the other connection's epoch is right.
 	other := dial(t, c)
 	require.Eventually(t, func() bool {
 		req := sessionFetch(12, id, s, 4)
 		return ask[*kmsg.FetchResponse](other, req).ErrorCode == 0
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	putOne(t, other, 0)
 	resp := w.receive(long, first).(*kmsg.FetchResponse)
 	require.Equal(t, int16(71), resp.ErrorCode)

@@ -155,17 +155,15 @@ func TestFetchWaitsForEnoughBytes(t *testing.T) {
 	size := oneBatch(t)
 
 	req := fetchRequest(12, "t", id, 0, 0)
-	req.MaxWaitMillis, req.MinBytes = 15000, 3*size
-	start := time.Now()
+	req.MaxWaitMillis, req.MinBytes = 1<<31-1, 3*size
 	sent := w.send(req)
 	fill(t, producer, "t", 3)
 	got := w.receive(req, sent).(*kmsg.FetchResponse)
 	require.Len(t, got.Topics[0].Partitions[0].RecordBatches, 3*int(size))
-	require.Less(t, time.Since(start), 10*time.Second)
 
 	req = fetchRequest(12, "t", id, 0, 3)
 	req.MaxWaitMillis = 50
-	start = time.Now()
+	start := time.Now()
 	require.Empty(t, fetchOne(w, req).RecordBatches)
 	require.GreaterOrEqual(t, time.Since(start), 50*time.Millisecond)
 
@@ -183,11 +181,10 @@ func TestFetchWaitsForEnoughBytes(t *testing.T) {
 		"min bytes is zero": func(r *kmsg.FetchRequest) { r.MinBytes, first(r).FetchOffset = 0, 3 },
 	} {
 		req := fetchRequest(12, "t", id, 0, 0)
-		req.MaxWaitMillis, req.MinBytes = 15000, 1<<20
+		req.MaxWaitMillis, req.MinBytes = 1<<31-1, 1<<20
 		change(req)
-		start := time.Now()
+		t.Log("answered without a wait: ", name)
 		ask[*kmsg.FetchResponse](w, req)
-		require.Less(t, time.Since(start), 10*time.Second, name)
 	}
 }
 
@@ -278,16 +275,11 @@ func TestCloseAnswersParkedFetch(t *testing.T) {
 	seen := fetchRequest(12, "t", id, 0, 1)
 	seen.MaxWaitMillis = 10000
 	require.NotEmpty(t, fetchOne(dial(t, c), seen).RecordBatches)
-	start := time.Now()
-	closed := make(chan struct{})
-	go func() {
-		defer close(closed)
-		c.Stop()
-	}()
+	closed := make(chan error, 1)
+	go func() { closed <- c.Broker().Close(t.Context()) }()
 	got := w.receive(req, sent).(*kmsg.FetchResponse)
 	require.Len(t, got.Topics[0].Partitions[0].RecordBatches, 2*int(oneBatch(t)))
 	w.receive(later, sentLater)
 	requireHangUp(t, w)
-	<-closed
-	require.Less(t, time.Since(start), 1500*time.Millisecond)
+	require.NoError(t, <-closed)
 }

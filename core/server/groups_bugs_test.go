@@ -26,7 +26,7 @@ func (w *groupWire) committed(version int16, r *kmsg.OffsetCommitRequest) {
 	require.Eventually(w.t, func() bool {
 		resp := w.ask(version, r).(*kmsg.OffsetCommitResponse)
 		return resp.Topics[0].Partitions[0].ErrorCode == 0
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 }
 
 // listed lists groups once all coordinators have loaded.
@@ -36,7 +36,7 @@ func (w *groupWire) listed() []kmsg.ListGroupsResponseGroup {
 	require.Eventually(w.t, func() bool {
 		resp = w.ask(4, kmsg.NewPtrListGroupsRequest()).(*kmsg.ListGroupsResponse)
 		return resp.ErrorCode == 0
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	return resp.Groups
 }
 
@@ -48,7 +48,7 @@ func (w *groupWire) restarted(c *coretest.Cluster, group string) {
 		resp := w.ask(7, w.fetch(7, group, nil)).(*kmsg.OffsetFetchResponse)
 		require.Contains(w.t, []int16{0, 14}, resp.ErrorCode, "loaded, or loading")
 		return resp.ErrorCode == 0
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 }
 
 // https://github.com/redpanda-data/redpanda/issues/3403: OffsetCommit answers every partition that
@@ -142,7 +142,7 @@ func TestRedpanda3655_CoordinatorIsStableOverRestart(t *testing.T) {
 			resp := w.ask(7, w.fetch(7, key, nil)).(*kmsg.OffsetFetchResponse)
 			require.NotEqualValues(t, 16, resp.ErrorCode)
 			return resp.ErrorCode == 0 && len(resp.Topics) == 1
-		}, 10*time.Second, time.Millisecond)
+		}, time.Minute, time.Millisecond)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestRedpanda6423_UnstableOffsetsEndWithTheTimeout(t *testing.T) {
 		resp := w.ask(4, r).(*kmsg.InitProducerIDResponse)
 		w.txnID, w.pid, w.epoch = "bugs", resp.ProducerID, resp.ProducerEpoch
 		return resp.ErrorCode == 0
-	}, 20*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	begun := time.Now()
 	w.addOffsets("bugs")
 	w.commitIn("", 4, w.txnCommit("bugs", wireTopic, 0, 77))
@@ -184,7 +184,7 @@ func TestRedpanda6423_UnstableOffsetsEndWithTheTimeout(t *testing.T) {
 	require.Eventually(t, func() bool {
 		code, offset = stable()
 		return code != 14 // still loading
-	}, 20*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	if code != 88 { // pending before the restart is pending after it, unless the time was up
 		require.GreaterOrEqual(t, time.Since(begun), timeout)
 		require.Equal(t, []int64{0, 5}, []int64{int64(code), offset})
@@ -192,5 +192,5 @@ func TestRedpanda6423_UnstableOffsetsEndWithTheTimeout(t *testing.T) {
 	require.Eventually(t, func() bool {
 		code, offset = stable()
 		return code == 0 && offset == 5
-	}, 20*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 }

@@ -50,11 +50,11 @@ func (w *txnWire) prepareTransactions() {
 	require.Eventually(w.t, func() bool {
 		w.ask(4, find) // the first question creates the topic of transactions
 		return w.tryInit("wt-prepare") == 0
-	}, 20*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 	require.Eventually(w.t, func() bool {
 		list := w.ask(0, kmsg.NewPtrListTransactionsRequest()).(*kmsg.ListTransactionsResponse)
 		return list.ErrorCode == 0
-	}, 20*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 }
 
 func (w *txnWire) tryInit(txnID string) int16 {
@@ -69,7 +69,7 @@ func (w *txnWire) tryInit(txnID string) int16 {
 func (w *txnWire) init(txnID string) {
 	w.t.Helper()
 	require.Eventually(w.t, func() bool { return w.tryInit(txnID) == 0 },
-		10*time.Second, 10*time.Millisecond)
+		time.Minute, 10*time.Millisecond)
 }
 
 // addOffsets adds a group to the transaction, as clients do before version 5 of TxnOffsetCommit.
@@ -79,7 +79,7 @@ func (w *txnWire) addOffsets(group string) {
 	r.TransactionalID, r.ProducerID, r.ProducerEpoch, r.Group = w.txnID, w.pid, w.epoch, group
 	require.Eventually(w.t, func() bool {
 		return w.ask(3, r).(*kmsg.AddOffsetsToTxnResponse).ErrorCode == 0
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }
 
 // end ends the transaction and waits until its marker is in the partition of the group.
@@ -99,7 +99,7 @@ func (w *txnWire) end(group string, commit bool) {
 			}
 		}
 		return true
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }
 
 // txnCommit is a TxnOffsetCommit of one offset.
@@ -123,7 +123,7 @@ func (w *txnWire) commitIn(label string, version int16, r *kmsg.TxnOffsetCommitR
 	require.Eventually(w.t, func() bool {
 		resp = w.ask(version, r).(*kmsg.TxnOffsetCommitResponse)
 		return resp.Topics[0].Partitions[0].ErrorCode != 51 // CONCURRENT_TRANSACTIONS
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	w.write(fmt.Sprintf("%s v%d", label, version), resp)
 }
 
@@ -384,7 +384,7 @@ func TestLoadsOffsetsThatKafkaWrote(t *testing.T) {
 	require.Eventually(t, func() bool {
 		resp := w.ask(7, w.fetch(7, "wt-open", nil)).(*kmsg.OffsetFetchResponse)
 		return resp.ErrorCode == 0 && len(resp.Topics) == 1
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	w.atLast()
 	golden, err := os.ReadFile(txnOffsetsGolden)
 	require.NoError(t, err)

@@ -111,7 +111,7 @@ func (w *groupWire) awaitState(group, state string) {
 	require.Eventually(w.t, func() bool {
 		d := w.ask(5, describeRequest(group)).(*kmsg.DescribeGroupsResponse)
 		return len(d.Groups) == 1 && d.Groups[0].State == state
-	}, 10*time.Second, 5*time.Millisecond, "group %s does not become %s", group, state)
+	}, time.Minute, 5*time.Millisecond, "group %s does not become %s", group, state)
 }
 
 // life follows a group of one member through all states.

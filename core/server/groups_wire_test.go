@@ -66,7 +66,7 @@ func (w *groupWire) prepare() {
 		topics, err := admin.ListTopics(ctx, wireTopic)
 		w.topicID = topics[wireTopic].ID
 		return err == nil && len(topics[wireTopic].Partitions) == 3
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	// The first question creates the topic of groups, which takes Kafka a moment. Only then does the
 	// list tell that all of it is loaded.
 	require.Eventually(w.t, func() bool {
@@ -83,7 +83,7 @@ func (w *groupWire) prepare() {
 			}
 		}
 		return true
-	}, 20*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 }
 
 // ask sends a request in a version.
@@ -98,7 +98,7 @@ func (w *groupWire) ask(version int16, req kmsg.Request) kmsg.Response {
 		w.clients[key] = cl
 	}
 	w.mu.Unlock()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
 	resp, err := cl.Broker(1).RetriableRequest(ctx, req)
 	if err != nil {

@@ -98,12 +98,12 @@ func (b *bystander) requireWorks(within time.Duration) {
 // end stops it, and requires that it never failed and was never held up.
 func (b *bystander) end() {
 	b.t.Helper()
-	b.requireWorks(20 * time.Second)
+	b.requireWorks(time.Minute)
 	close(b.stop)
 	require.NoError(b.t, <-b.done)
 	slowest := time.Duration(b.slowest.Load())
 	b.t.Logf("the bystander: %d records, the slowest took %v", b.n.Load(), slowest)
-	require.Less(b.t, slowest, 10*time.Second)
+	require.Less(b.t, slowest, time.Minute)
 }
 
 // malformed makes frames of a good request that are wrong in one place each: what is cut off, what
@@ -142,7 +142,7 @@ func outcome(t *testing.T, conn net.Conn, b []byte, what string) (answered int64
 	t.Helper()
 	_, _ = conn.Write(b) // the broker may close before all is written
 	_ = conn.(*net.TCPConn).CloseWrite()
-	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 	answered, err := io.Copy(io.Discard, conn)
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
@@ -170,7 +170,7 @@ func requireGone(t *testing.T, c *coretest.Cluster, start scraped, goroutines in
 			}
 		}
 		return n <= goroutines+300
-	}, 20*time.Second, 50*time.Millisecond, "connections, or goroutines, are left")
+	}, time.Minute, 50*time.Millisecond, "connections, or goroutines, are left")
 }
 
 // F20: frames of every key and version that are wrong in one place each, some 45,000, before and
@@ -214,7 +214,7 @@ func TestF20_MalformedRequestsOfEveryKey(t *testing.T) {
 			var now runtime.MemStats
 			runtime.ReadMemStats(&now)
 			peak = max(peak, now.HeapInuse)
-			by.requireWorks(20 * time.Second)
+			by.requireWorks(time.Minute)
 		}
 	}
 	now := scrape(t, c)
@@ -257,7 +257,7 @@ func TestF22_RequestsByteByByte(t *testing.T) {
 		held = append(held, conn)
 		wrote += len(whole)
 	}
-	by.requireWorks(20 * time.Second)
+	by.requireWorks(time.Minute)
 	now := scrape(t, c)
 	bytes := "millstream_network_bytes_total{direction=in}"
 	open := "millstream_connections{listener=PLAINTEXT}"
@@ -302,7 +302,7 @@ func TestF22_ReadersThatDoNotRead(t *testing.T) {
 		}
 		stuck = append(stuck, conn)
 	}
-	by.requireWorks(20 * time.Second)
+	by.requireWorks(time.Minute)
 	// 8 MB each were asked for: what was not read must not be in memory.
 	require.Less(t, heapInUse()-before, int64(64<<20))
 	require.Less(t, scrape(t, c)[sent]-start, float64(200*(8<<20)*3/4), "the answers were written")

@@ -123,7 +123,7 @@ func (a *after) settled() (s scraped) {
 			}
 		}
 		return true
-	}, 30*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	return s
 }
 
@@ -139,7 +139,7 @@ func (a *after) moves(what string, step func(), want map[string]float64) {
 				assert.InDelta(t, delta, now[sample]-before[sample], 1e-9, sample)
 			}
 		}
-	}, 30*time.Second, time.Millisecond, what)
+	}, time.Minute, time.Millisecond, what)
 	for sample := range want {
 		name, _, _ := strings.Cut(sample, "{")
 		a.seen[strings.TrimSuffix(name, "_count")] = true
@@ -356,7 +356,7 @@ func (a *after) groups(w *wire) {
 		return ask[*kmsg.OffsetCommitResponse](w, commit).Topics[0].Partitions[0].ErrorCode
 	}))
 	active := `millstream_coordinator_partitions{coordinator=group,state=active}`
-	require.Eventually(a.t, func() bool { return a.settled()[active] == 50 }, 30*time.Second,
+	require.Eventually(a.t, func() bool { return a.settled()[active] == 50 }, time.Minute,
 		time.Millisecond, "not all coordinators have loaded")
 	commit.Topics[0].Partitions[0].Offset = 2
 	a.moves("a commit", func() { ask[*kmsg.OffsetCommitResponse](w, commit) }, map[string]float64{

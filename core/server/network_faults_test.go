@@ -79,7 +79,7 @@ func requireGivenBack(t *testing.T, goroutines, descriptors int) {
 	require.Eventually(t, func() bool {
 		g, d := resources()
 		return g <= goroutines+100 && d <= descriptors+100
-	}, 20*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 }
 
 // F11: a connection breaks within each request of each version, and after it, when its answer has
@@ -143,7 +143,7 @@ func TestF22_FiveThousandConnections(t *testing.T) {
 		}
 		_, err := conn.Write(frame[len(frame)/2:])
 		require.NoError(t, err)
-		_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 		_, err = conn.Read(make([]byte, 4))
 		require.NoError(t, err, "connection %d", i)
 	}

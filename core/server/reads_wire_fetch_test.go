@@ -10,7 +10,7 @@ import (
 
 // Waits for what takes a real Kafka a moment.
 const (
-	waitLong  = 20 * time.Second
+	waitLong  = time.Minute
 	waitShort = 20 * time.Millisecond
 )
 

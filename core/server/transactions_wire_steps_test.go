@@ -262,7 +262,7 @@ func (w *coordinatorWire) timesOut() {
 		require.Eventually(w.t, func() bool {
 			resp := w.ask(0, r).(*kmsg.DescribeTransactionsResponse)
 			return resp.TransactionStates[0].State == "CompleteAbort"
-		}, 10*time.Second, 20*time.Millisecond)
+		}, time.Minute, 20*time.Millisecond)
 		w.describe("late", id)
 		w.zombie("late")
 		w.tell("late init", 4, w.initRequest(id, 60000))

@@ -102,7 +102,7 @@ func (w *coordinatorWire) tell(label string, version int16, req kmsg.Request) km
 		b, err := json.Marshal(resp)
 		require.NoError(w.t, err)
 		return !strings.Contains(string(b), `"ErrorCode":51`)
-	}, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	w.note(label, version, resp)
 	return resp
 }
@@ -149,7 +149,7 @@ func (w *coordinatorWire) add() {
 	require.Eventually(w.t, func() bool {
 		resp := w.ask(3, w.addRequest(wireTopic)).(*kmsg.AddPartitionsToTxnResponse)
 		return resp.Topics[0].Partitions[0].ErrorCode == 0
-	}, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 }
 
 // describe writes down what a transaction is once its markers are written.
@@ -161,7 +161,7 @@ func (w *coordinatorWire) describe(label, id string) {
 	require.Eventually(w.t, func() bool {
 		resp = w.ask(0, r).(*kmsg.DescribeTransactionsResponse)
 		return !strings.HasPrefix(resp.TransactionStates[0].State, "Prepare")
-	}, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	w.note(label, 0, resp)
 }
 

@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -167,13 +166,11 @@ func TestFetchReadCommittedWaitsForTheMarker(t *testing.T) {
 			req.SessionID = ask[*kmsg.FetchResponse](w, req).SessionID
 			req.SessionEpoch, req.Topics = 1, nil
 		}
-		req.MaxWaitMillis = 20000
-		start := time.Now()
+		req.MaxWaitMillis = 1<<31 - 1
 		sent := w.send(req)
 		p.put("t", 0, 1)
 		p.end(true, "t", 0, 3)
 		got := w.receive(req, sent).(*kmsg.FetchResponse)
-		require.Less(t, time.Since(start), 10*time.Second)
 		part := got.Topics[0].Partitions[0]
 		require.Equal(t, int64(3), part.LastStableOffset, "not before the marker")
 		require.NotEmpty(t, part.RecordBatches)

@@ -98,7 +98,7 @@ func TestRule20_FindCoordinatorCreatesTheTopic(t *testing.T) {
 			got := ask[*kmsg.FindCoordinatorResponse](w, find).Coordinators[0]
 			require.Contains(t, []int16{0, 15}, got.ErrorCode)
 			return got.ErrorCode == 0 && got.NodeID == 1
-		}, 10*time.Second, 10*time.Millisecond)
+		}, time.Minute, 10*time.Millisecond)
 		after := ask[*kmsg.MetadataResponse](w, metadataRequest(9, false, name)).Topics[0]
 		require.Zero(t, after.ErrorCode, name)
 		require.True(t, after.IsInternal, name)
@@ -162,7 +162,7 @@ func TestBug_redpanda22330_AddOffsetsDuringARebalance(t *testing.T) {
 	require.Eventually(t, func() bool {
 		got := ask[*kmsg.DescribeGroupsResponse](p.w, describe).Groups[0]
 		return got.State == "PreparingRebalance"
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	add := kmsg.NewPtrAddOffsetsToTxnRequest()
 	add.SetVersion(3)
 	add.TransactionalID, add.ProducerID, add.ProducerEpoch, add.Group = p.name, p.id, p.epoch, "g"

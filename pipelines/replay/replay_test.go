@@ -39,7 +39,7 @@ func (r *rig) connect(opts ...kgo.Opt) (*kgo.Client, error) {
 }
 
 func (r *rig) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
 	r.t.Cleanup(cancel)
 	return ctx
 }
@@ -147,7 +147,7 @@ func TestReplayOfARealPipeline(t *testing.T) {
 	ctx, stop := context.WithCancel(r.ctx())
 	done := make(chan error, 1)
 	go func() { done <- r.run(ctx, live) }()
-	require.Eventually(t, func() bool { return r.end("out") >= 3*(minutes-1) }, 20*time.Second,
+	require.Eventually(t, func() bool { return r.end("out") >= 3*(minutes-1) }, time.Minute,
 		20*time.Millisecond, "all windows but the last close")
 	stop()
 	require.NoError(t, <-done)

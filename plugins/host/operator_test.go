@@ -209,7 +209,7 @@ func TestOperatorSurvivesKill(t *testing.T) {
 func TestOperatorCrashLoopBreaker(t *testing.T) {
 	p := startFaulty(t, host.Options{})
 	op := openFaulty(t, p, `{"fault":"none"}`)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for p.Err() == nil && ctx.Err() == nil {
 		if pid := p.PID(); pid != 0 {
@@ -225,7 +225,7 @@ func TestOperatorCrashLoopBreaker(t *testing.T) {
 }
 
 func TestOperatorThatHangsIsKilledAndFedAgain(t *testing.T) {
-	p := startFaulty(t, host.Options{HangTimeout: 300 * time.Millisecond})
+	p := startFaulty(t, host.Options{HangTimeout: 2 * time.Second})
 	op := openFaulty(t, p, `{"fault":"hang","at":7,"once":%q}`, filepath.Join(t.TempDir(), "once"))
 	in := records(0, 20)
 	r, err := op.Process(t.Context(), in)
@@ -235,7 +235,7 @@ func TestOperatorThatHangsIsKilledAndFedAgain(t *testing.T) {
 }
 
 func TestOperatorHangAtOneRecord(t *testing.T) {
-	p := startFaulty(t, host.Options{HangTimeout: 150 * time.Millisecond})
+	p := startFaulty(t, host.Options{HangTimeout: time.Second})
 	op := openFaulty(t, p, `{"fault":"hang","at":2}`)
 	in := records(0, 4)
 	r, err := op.Process(t.Context(), in)

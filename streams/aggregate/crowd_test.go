@@ -66,7 +66,7 @@ func TestManyWindowsCloseAtOnce(t *testing.T) {
 			perWindow := (after.TotalAlloc - before.TotalAlloc) / crowd
 			t.Logf("%d windows in %s, %d bytes each", crowd, took, perWindow)
 			require.Less(t, perWindow, uint64(2500))
-			require.Less(t, took, 10*time.Second, "closing must stay linear")
+			require.Less(t, took, time.Minute, "closing must stay linear")
 		})
 	}
 }

@@ -70,7 +70,7 @@ func at(topic string, partition int32) client.TopicPartition {
 
 // ctxOf bounds a test that would otherwise wait for ever.
 func ctxOf(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -99,7 +99,7 @@ func TestMovingCoordinatorIsWaitedOut(t *testing.T) {
 // transactional.id.expiration.ms. What it sends is refused as lost, and the next holder goes on.
 func TestExpiredTransactionalIDIsLost(t *testing.T) {
 	k := connect(t, coretest.Options{Config: map[string]string{
-		"transactional.id.expiration.ms":                             "50",
+		"transactional.id.expiration.ms":                             "2000",
 		"transaction.remove.expired.transaction.cleanup.interval.ms": "20"}})
 	tp := TopicPartition{Topic: "t"}
 	commit := func(x Transactor, value string) error {
@@ -116,7 +116,7 @@ func TestExpiredTransactionalIDIsLost(t *testing.T) {
 	require.Eventually(t, func() bool {
 		described, err := k.admin.client.DescribeTransactions(t.Context(), "x")
 		return err == nil && errors.Is(described["x"].Err, kerr.TransactionalIDNotFound)
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	err = commit(x, "lost")
 	require.ErrorIs(t, err, ErrLost)
 	require.ErrorIs(t, err, kerr.InvalidProducerIDMapping)

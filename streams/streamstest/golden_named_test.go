@@ -76,7 +76,7 @@ func TestG65_EndOffsetIsAMarker(t *testing.T) {
 				require.Eventually(t, func() bool {
 					ranges, err := log.Admin().Ranges(t.Context(), in)
 					return err == nil && ranges[in].End == end
-				}, 10*time.Second, time.Millisecond)
+				}, time.Minute, time.Millisecond)
 				w, err := task.NewWorker(task.Options{Topology: windowsOfTen(t), Cluster: log,
 					Bounded: true})
 				require.NoError(t, err)

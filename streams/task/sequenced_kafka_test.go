@@ -46,7 +46,7 @@ func TestSequencedOnBroker(t *testing.T) {
 		}
 		p.Close()
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	consumer, err := k.Consumer()
 	require.NoError(t, err)

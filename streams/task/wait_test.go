@@ -4,6 +4,6 @@ import "time"
 
 // Bounds of conditions that a test waits for.
 const (
-	waitFor = 10 * time.Second
+	waitFor = time.Minute
 	tick    = 5 * time.Millisecond
 )
