@@ -214,7 +214,9 @@ func newReplayVerifyCommand(a *app) *cobra.Command {
 		Short: "Compare the outputs of a replay with those of the live pipeline, record by record",
 		Long: "" +
 			"Compare the outputs of a replay with those of the live pipeline: per partition the same\n" +
-			"keys, values, timestamps and headers in the same order. Exits with 4 when they differ.",
+			"keys, values, timestamps and headers in the same order. Exits with 4 when they differ,\n" +
+			"and with 6 when they are equal so far: a replay ends its input, upon which all windows\n" +
+			"close, while the live pipeline waits for time to pass. Verify again when it has.",
 		Args: cobra.ExactArgs(1),
 		Example: "  millstream replay verify flights-again\n" +
 			"  millstream replay verify flights-again -o json",
@@ -290,9 +292,12 @@ func offsetOf(listed kadm.ListedOffsets, topic string, partition int32) int64 {
 }
 
 func (a *app) printVerify(report replay.Report) error {
-	summary := "equal"
-	if !report.Equal {
-		summary = "the outputs differ"
+	summary, exit := "equal", output.ExitOK
+	switch {
+	case report.EqualSoFar:
+		summary, exit = "equal so far: the live output is not that far yet", output.ExitNotYet
+	case !report.Equal:
+		summary, exit = "the outputs differ", output.ExitVerdict
 	}
 	if a.printer.Machine() {
 		err := output.One(a.printer, output.Verdict{Command: "replay verify", OK: report.Equal,
@@ -305,8 +310,8 @@ func (a *app) printVerify(report replay.Report) error {
 	}); err != nil {
 		return err
 	}
-	if !report.Equal {
-		return reported(output.ExitVerdict)
+	if exit != output.ExitOK {
+		return reported(exit)
 	}
 	return nil
 }
@@ -319,7 +324,11 @@ func verifyText(b *strings.Builder, report replay.Report) {
 	for _, o := range report.Outputs {
 		verdict, pair := "equal", o.Live+" = "+o.Shadow
 		counts := fmt.Sprintf("%d compared", o.Compared)
-		if !o.Equal {
+		switch {
+		case o.EqualSoFar:
+			verdict = "so far"
+			counts += fmt.Sprintf(", %d to come", o.ToCome)
+		case !o.Equal:
 			verdict, pair = "DIFFERENT", o.Live+" != "+o.Shadow
 			counts = fmt.Sprintf("%d live, %d replayed", o.LiveRecords, o.ShadowRecords)
 		}
@@ -329,10 +338,17 @@ func verifyText(b *strings.Builder, report replay.Report) {
 		fmt.Fprintf(b, "%-9s  %-*s   %s\n", verdict, wide, pair, counts)
 	}
 	d := report.FirstDifference
-	if d == nil {
+	switch {
+	case d != nil:
+		fmt.Fprintf(b, "\nfirst difference, partition %d: %s\n", d.Partition, d.Reason)
+	case report.EqualSoFar:
+		d = report.FirstToCome
+		fmt.Fprintf(b, "\nequal so far; partition %d: %s.\nA replay ends its input, upon which all "+
+			"windows close; the live pipeline waits for time to pass. Verify again when it has.\n",
+			d.Partition, d.Reason)
+	default:
 		return
 	}
-	fmt.Fprintf(b, "\nfirst difference, partition %d: %s\n", d.Partition, d.Reason)
 	for _, side := range []struct {
 		name   string
 		sample *replay.Sample

@@ -16,6 +16,7 @@ const (
 	ExitEnvironment = 3   // unreachable, timeout, port taken, missing toolchain
 	ExitVerdict     = 4   // the answer is no: verify mismatch, unhealthy
 	ExitConflict    = 5   // somebody else changed it first: stale plan, live group
+	ExitNotYet      = 6   // no answer yet: equal as far as the live output has come
 	ExitInterrupted = 130 // stopped by Ctrl-C before the work was done
 )
 

@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/zeebo/xxh3"
@@ -27,16 +28,22 @@ type Expectation struct {
 
 // Report is the result of a comparison.
 type Report struct {
-	Equal   bool           `json:"equal"`
-	Outputs []OutputReport `json:"outputs"`
+	Equal bool `json:"equal"`
+	// EqualSoFar: live has all that it has like the shadow, which has more: a replay ends its
+	// input, upon which all windows close, while the live pipeline waits for time to pass.
+	EqualSoFar bool           `json:"equal_so_far"`
+	Outputs    []OutputReport `json:"outputs"`
 	// FirstDifference is the first record that differs, in the order of outputs and partitions.
 	FirstDifference *Difference `json:"first_difference,omitempty"`
+	// FirstToCome is the first record that live has not come to, likewise.
+	FirstToCome *Difference `json:"first_to_come,omitempty"`
 }
 
 // OutputReport is the result for one output topic.
 type OutputReport struct {
 	Pair
-	Equal bool `json:"equal"`
+	Equal      bool `json:"equal"`
+	EqualSoFar bool `json:"equal_so_far"` // see Report
 	// LiveRecords and ShadowRecords count what was read; Compared are the pairs found equal.
 	LiveRecords   int64 `json:"live_records"`
 	ShadowRecords int64 `json:"shadow_records"`
@@ -44,9 +51,11 @@ type OutputReport struct {
 	// Before and After are live records that lie outside the replayed range.
 	Before int64 `json:"before"`
 	After  int64 `json:"after"`
+	// ToCome are records of the shadow that live has not come to.
+	ToCome int64 `json:"to_come"`
 }
 
-// Difference is one place where live and shadow are not the same.
+// Difference is one place where live and shadow are not the same, or where live ends.
 type Difference struct {
 	Live      string  `json:"live"`
 	Shadow    string  `json:"shadow"`
@@ -56,6 +65,8 @@ type Difference struct {
 	ShadowAt  *Sample `json:"shadow_record,omitempty"`
 
 	liveOffset, shadowOffset int64
+	// toCome: all of live is equal, and ends here.
+	toCome bool
 }
 
 // Sample shows a differing record to people.
@@ -78,13 +89,18 @@ func Verify(
 		}
 		report.Outputs = append(report.Outputs, out)
 		report.Equal = report.Equal && out.Equal
-		if diff != nil && report.FirstDifference == nil {
+		first := &report.FirstDifference
+		if diff != nil && diff.toCome {
+			first = &report.FirstToCome
+		}
+		if diff != nil && *first == nil {
 			if err := diff.sample(ctx, connect); err != nil {
 				return Report{}, err
 			}
-			report.FirstDifference = diff
+			*first = diff
 		}
 	}
+	report.EqualSoFar = report.FirstDifference == nil && report.FirstToCome != nil
 	return report, nil
 }
 
@@ -109,11 +125,12 @@ func compareTopics(
 			continue
 		}
 		out.Equal = false
-		if first == nil {
+		if first == nil || first.toCome && !diff.toCome {
 			diff.Live, diff.Shadow, diff.Partition = pair.Live, pair.Shadow, p
 			first = diff
 		}
 	}
+	out.EqualSoFar = first != nil && first.toCome
 	return out, first, nil
 }
 
@@ -130,7 +147,14 @@ func width(imprints map[int32][]imprint) int {
 func comparePartition(out *OutputReport, live, shadow []imprint, want Expectation) *Difference {
 	at := find(live, shadow, want)
 	if at < 0 {
-		return firstDifference(live, shadow, want)
+		diff := firstDifference(live, shadow, want)
+		if diff.toCome {
+			equal := slices.IndexFunc(shadow, func(s imprint) bool { return s.offset == diff.shadowOffset })
+			out.Compared += int64(equal)
+			out.Before += int64(len(live) - equal)
+			out.ToCome += int64(len(shadow) - equal)
+		}
+		return diff
 	}
 	before, after := at, len(live)-at-len(shadow)
 	if len(shadow) == 0 && !want.FromStart {
@@ -222,8 +246,7 @@ func firstDifference(live, shadow []imprint, want Expectation) *Difference {
 	}
 	for i, s := range shadow {
 		if start+i >= len(live) {
-			return &Difference{Reason: "equal up to here, the live output has not come to this record: " +
-				"a replay ends its input, the live pipeline may still wait for time to pass",
+			return &Difference{Reason: "the live output has not come to this record", toCome: true,
 				liveOffset: -1, shadowOffset: s.offset}
 		}
 		if l := live[start+i]; l.hash != s.hash {
