@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -86,12 +87,37 @@ func (a *app) produce(
 		return err
 	}
 	defer cl.Close()
+	made, err := newTopic(ctx, kadm.NewClient(cl), topic)
+	if err != nil {
+		return err
+	}
 	p := producer{app: a, client: cl, where: where}
 	if err := p.run(ctx, in, parse, f); err != nil {
 		return err
 	}
 	n := p.acked.Load()
+	if made != "" && n > 0 {
+		a.printer.Note("%s", made)
+	}
 	return a.printer.Done(produced{topic, n}, "produced %s to %s", plural(n, "record"), topic)
+}
+
+// newTopic is what to say when the broker will make the topic, which may be a misspelt one; "" when
+// it is there.
+func newTopic(ctx context.Context, adm *kadm.Client, name string) (string, error) {
+	topics, err := adm.ListTopicsWithInternal(ctx)
+	if err != nil {
+		return "", fmt.Errorf("list topics: %w", err)
+	}
+	if topics.Has(name) {
+		return "", nil
+	}
+	note := fmt.Sprintf("there was no topic %q: it was created", name)
+	if best := nearest(name, topics.Names()); best != "" {
+		note += fmt.Sprintf("; did you mean %q? millstream topic delete %s removes the new one", best,
+			name)
+	}
+	return note, nil
 }
 
 // produced is what produce prints for machines.

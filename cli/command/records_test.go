@@ -197,3 +197,19 @@ func TestTableShowsHostileBytesOnOneLine(t *testing.T) {
 		require.NotContains(t, out, bad)
 	}
 }
+
+// TestProduceTellsOfATopicItMade: a misspelt name makes a topic, which is not passed over.
+func TestProduceTellsOfATopicItMade(t *testing.T) {
+	c := startBroker(t, nil)
+	c.ok("topic", "create", "orders", "-p", "1")
+	produce := func(args ...string) string {
+		args = append([]string{"produce", "--bootstrap", c.address}, args...)
+		r := runWith(t.Context(), strings.NewReader("a\n"), args...)
+		require.Zero(t, r.exit, r.err)
+		return r.err
+	}
+	require.Contains(t, produce("ordres"), `there was no topic "ordres": it was created; `+
+		`did you mean "orders"? millstream topic delete ordres removes the new one`)
+	require.NotContains(t, produce("ordres"), "created")
+	require.NotContains(t, produce("another-one", "--quiet"), "created")
+}

@@ -41,6 +41,9 @@ func newTopicListCommand(a *app) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List topics with their partitions and the records they keep",
+		Long: "List topics with their partitions and the records they keep.\n" +
+			"RECORDS are the offsets from the first to the end: the markers of transactions count too,\n" +
+			"and in a compacted topic what compaction has removed.",
 		Args:    cobra.NoArgs,
 		Example: "  millstream topic ls\n  millstream topic ls --internal -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -46,6 +46,8 @@ type Difference struct {
 	Class   Class
 	// Hash names this very step from one plan to the other: apply refuses another one.
 	Hash string
+	// fresh: there was no plan before.
+	fresh bool
 }
 
 // part is what Diff compares of one source, table, node, sink or plugin.
@@ -58,7 +60,7 @@ type part struct {
 
 // Diff compares what runs with what is wanted. running is nil for a new pipeline.
 func Diff(running, wanted *Plan) *Difference {
-	d := &Difference{}
+	d := &Difference{fresh: running == nil}
 	before := map[string]part{}
 	old := "none"
 	if running != nil {
@@ -157,6 +159,13 @@ func (d *Difference) String() string {
 		return "no change\n"
 	}
 	var b strings.Builder
+	if d.fresh { // nothing is drained or restarted
+		for _, c := range d.Changes {
+			fmt.Fprintf(&b, "%s %-6s %s\n", c.Sign, c.Part, c.ID)
+		}
+		fmt.Fprintf(&b, "together: new   plan %s\n", d.Hash)
+		return b.String()
+	}
 	for _, c := range d.Changes {
 		fmt.Fprintf(&b, "%s %-6s %-20s %-17s %s\n", c.Sign, c.Part, c.ID, c.Class, c.Why)
 	}

@@ -181,6 +181,8 @@ func TestDiff(t *testing.T) {
 	}
 
 	fresh := Diff(nil, compile(t, base))
+	require.NotContains(t, fresh.String(), "drain", "nothing runs that could be")
+	require.Contains(t, fresh.String(), "together: new   plan "+fresh.Hash)
 	require.Equal(t, DrainRestart, fresh.Class)
 	require.Contains(t, fresh.String(), "+ step   totals")
 }

@@ -127,6 +127,7 @@ type lineWriter struct {
 	line    []byte
 	skipped int
 	panics  bool // a panic began: what follows belongs to it
+	stacks  bool // its stacks began, which are for debugging; the error has the first of them
 }
 
 func (w *lineWriter) Write(p []byte) (int, error) {
@@ -165,11 +166,15 @@ func (w *lineWriter) flush() {
 	}
 	if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") ||
 		strings.HasPrefix(line, "SIGQUIT: ") {
-		w.panics = true
+		w.panics, w.stacks = true, false
 	}
+	w.stacks = w.stacks || w.panics && strings.HasPrefix(line, "goroutine ")
 	w.log.remember(line)
 	level := slog.LevelInfo
-	if w.panics {
+	switch {
+	case w.stacks:
+		level = slog.LevelDebug
+	case w.panics:
 		level = slog.LevelError
 	}
 	w.log.log(level, line, "stream", w.stream)

@@ -141,7 +141,8 @@ func TestOperatorLargeRecords(t *testing.T) {
 func TestOperatorPoisonRecord(t *testing.T) {
 	for _, fault := range []string{"panic", "exit"} {
 		t.Run(fault, func(t *testing.T) {
-			p := startFaulty(t, host.Options{})
+			var log logBuffer
+			p := startFaulty(t, host.Options{Logger: log.logger()})
 			op := openFaulty(t, p, `{"fault":%q,"at":1234}`, fault)
 			var flying []*host.Pending
 			for i := range 4 {
@@ -158,6 +159,11 @@ func TestOperatorPoisonRecord(t *testing.T) {
 				}
 			}
 			require.NoError(t, p.Err())
+			if fault == "panic" { // its stacks are for debugging
+				require.Contains(t, log.String(), `level=ERROR msg="panic: `)
+				require.NotContains(t, log.String(), `msg="goroutine `)
+				require.NotContains(t, log.String(), `msg="\t/`)
+			}
 		})
 	}
 }
