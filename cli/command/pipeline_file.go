@@ -19,6 +19,7 @@ import (
 type pipelineFile struct {
 	revision deploy.Revision
 	text     *lang.File
+	tree     *lang.Pipeline
 	plan     *plan.Plan // nil when there are errors
 	findings []lang.Finding
 }
@@ -51,11 +52,22 @@ func readPipeline(path string, vars []string, build bool, cacheDir string) (*pip
 	catalog := runner.NewCatalog(runner.CatalogOptions{Connectors: connectors.Builtin(), Dir: dir,
 		Build: build, CacheDir: cacheDir})
 	defer catalog.Close()
-	var tree *lang.Pipeline
-	p.plan, tree, p.findings = plan.Compile(file, text, runner.LoadOptions(p.revision),
+	load := runner.LoadOptions(p.revision)
+	read := load.Include
+	load.Include = func(path string) ([]byte, error) { // kept, so that every worker has the same
+		text, err := read(path)
+		if err == nil {
+			if p.revision.Includes == nil {
+				p.revision.Includes = map[string]string{}
+			}
+			p.revision.Includes[path] = string(text)
+		}
+		return text, err
+	}
+	p.plan, p.tree, p.findings = plan.Compile(file, text, load,
 		check.Options{Catalog: catalog})
-	p.text = tree.File
-	p.revision.Name = string(tree.Name.Value)
+	p.text = p.tree.File
+	p.revision.Name = string(p.tree.Name.Value)
 	return p, nil
 }
 

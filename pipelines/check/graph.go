@@ -302,7 +302,7 @@ func (c *checker) unused() {
 		}
 	}
 	for _, e := range c.tree.Plugins.Entries {
-		if !c.pluginUses[e.Key] {
+		if !c.pluginUses[e.Key] && e.At.File == c.tree.File.Name() { // not one that others share
 			c.report(e.At, len(e.Key), CodeUnusedPlugin,
 				fmt.Sprintf("no step uses the plugin %q", e.Key), "")
 		}

@@ -30,6 +30,8 @@ type Revision struct {
 	File string `json:"file"`
 	// Dir is what relative paths in the text start from.
 	Dir string `json:"dir"`
+	// Includes are the texts of the files that the pipeline includes, by path.
+	Includes map[string]string `json:"includes,omitempty"`
 	// Vars given with --var.
 	Vars map[string]string `json:"vars,omitempty"`
 	// Wanted tells whether it should run.

@@ -7,7 +7,7 @@ import "strconv"
 type Pipeline struct {
 	Version   Integer              `yaml:"version" min:"1"`
 	Name      Scalar[PipelineName] `yaml:"pipeline" required:"true"`
-	Include   Tree                 `yaml:"include"`
+	Include   List[Text]           `yaml:"include" one:"true"`
 	Vars      Map[Tree]            `yaml:"vars"`
 	Plugins   Map[PluginDecl]      `yaml:"plugins"`
 	Schemas   Map[Schema]          `yaml:"schemas"`
@@ -95,7 +95,7 @@ type Source struct {
 	Connector   Text      `yaml:"connector"`
 	Config      Tree      `yaml:"config"`
 	Topic       TopicName `yaml:"topic" lone:"true"`
-	Topics      Tree      `yaml:"topics"`
+	Topics      Topics    `yaml:"topics"`
 	Partitions  Integer   `yaml:"partitions" min:"1"`
 	Key         KeyRule   `yaml:"key"`
 	Value       Encoding  `yaml:"value"`
@@ -114,6 +114,7 @@ func (*Source) object() (string, string) { return "a source", "a stream that com
 
 func (s *Source) verify(d *decoder, n *node) {
 	requireTopic(d, n, "a source")
+	s.verifyTopics(d, n)
 	for _, x := range []struct {
 		key  string
 		span Duration
@@ -246,6 +247,7 @@ type Sink struct {
 	Key       Expr      `yaml:"key"`
 	Value     Output    `yaml:"value"`
 	Batch     Tree      `yaml:"batch"`
+	Shared    Boolean   `yaml:"shared" default:"false"`
 	InFlight  Tree      `yaml:"in_flight"`
 	OnReplay  Tree      `yaml:"on_replay"`
 	OnError   *OnError  `yaml:"on_error"`

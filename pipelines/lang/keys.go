@@ -8,9 +8,10 @@ type keyText struct {
 
 // keyTexts has a row for every key of the language: object.key.
 var keyTexts = map[string]keyText{
-	"Pipeline.version":   {doc: "language version, 1"},
-	"Pipeline.pipeline":  {doc: "name, unique in a cluster"},
-	"Pipeline.include":   {later: "copy what is shared into this file"},
+	"Pipeline.version":  {doc: "language version, 1"},
+	"Pipeline.pipeline": {doc: "name, unique in a cluster"},
+	"Pipeline.include": {doc: "files whose vars, plugins, schemas and templates this one has, too; " +
+		"what is here wins"},
 	"Pipeline.vars":      {doc: "constants; --var name=value overrides one"},
 	"Pipeline.plugins":   {doc: "operator plugins by alias"},
 	"Pipeline.schemas":   {doc: "types of values, for checking"},
@@ -45,8 +46,9 @@ var keyTexts = map[string]keyText{
 	"Schema.registry": {later: "write the fields down under fields:"},
 	"Schema.file":     {later: "write the fields down under fields:"},
 
-	"Source.topic":     {doc: "topic the records are in; a connector fills it"},
-	"Source.topics":    {later: "declare one source per topic and merge them with  from: [a, b]"},
+	"Source.topic": {doc: "topic the records are in; a connector fills it"},
+	"Source.topics": {doc: "topics the records are in, instead of topic:; they are one stream, in " +
+		"event-time order"},
 	"Source.connector": {doc: "connector that fills the topic"},
 	"Source.config":    {doc: "the connector's settings"},
 	"Source.key": {doc: "format of the keys; with a connector also an expression " +
@@ -85,6 +87,7 @@ var keyTexts = map[string]keyText{
 	"Sink.config":    {doc: "the connector's settings"},
 	"Sink.key":       {doc: "the key to write; the record's own if absent"},
 	"Sink.value":     {doc: "the value to write; the record's own if absent"},
+	"Sink.shared":    {doc: "true: other pipelines may write the topic, too"},
 	"Sink.batch":     {later: "the connector's own batching applies"},
 	"Sink.in_flight": {later: "writes are in order, one batch at a time"},
 	"Sink.on_replay": {later: "a replay writes to outputs of its own"},

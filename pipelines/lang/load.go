@@ -17,6 +17,9 @@ type Options struct {
 	Env func(name string) (string, bool)
 	// ReadFile reads the file of a ${file:…} reference, from allowed folders only. nil: none is.
 	ReadFile func(path string) ([]byte, error)
+	// Include returns the text of a file that include: names, relative to the pipeline's. nil: there
+	// is none to be had.
+	Include func(path string) ([]byte, error)
 	// Secret returns a secret. nil: the reference is accepted and gives an empty secret.
 	Secret func(name string) (string, error)
 }
@@ -47,6 +50,7 @@ func Load(name string, text []byte, opts Options) (*Pipeline, []Finding) {
 		findings: &findings,
 		owners:   keyOwners(reflect.TypeFor[Pipeline]()),
 	}
+	d.includes(root)
 	d.variables(root)
 	d.expandUses(root)
 	if root.kind == kindMapping && (root.get("from") != nil || root.get("to") != nil) &&
@@ -59,6 +63,7 @@ func Load(name string, text []byte, opts Options) (*Pipeline, []Finding) {
 		for i := range p.Vars.Entries { // with the values of --var
 			p.Vars.Entries[i].Value = d.refs.vars[p.Vars.Entries[i].Key]
 		}
+		p.spreadTopics()
 	}
 	if p.Version.Set && p.Version.Value != LanguageVersion {
 		d.report(p.Version.Pos, 1, CodeVersion,

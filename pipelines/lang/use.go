@@ -94,7 +94,7 @@ func (d *decoder) expandUses(root *node) {
 		return
 	}
 	for _, p := range templates.pairs {
-		if !u.used[p.key.value] {
+		if !u.used[p.key.value] && p.key.pos.File == root.pos.File { // not one that others share
 			d.reportAt(p.key, CodeUnusedTemplate,
 				fmt.Sprintf("no step uses the template %q", p.key.value), "")
 		}

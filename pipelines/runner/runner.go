@@ -161,6 +161,12 @@ func (r *Runner) Prepare(ctx context.Context, revision deploy.Revision) (deploy.
 func LoadOptions(r deploy.Revision) lang.Options {
 	return lang.Options{
 		Vars: r.Vars,
+		Include: func(path string) ([]byte, error) {
+			if text, ok := r.Includes[path]; ok {
+				return []byte(text), nil
+			}
+			return readBelow(r.Dir, path)
+		},
 		ReadFile: func(path string) ([]byte, error) {
 			return readBelow(r.Dir, path)
 		},
