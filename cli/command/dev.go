@@ -70,6 +70,7 @@ type dev struct {
 	followed map[string]bool   // topics whose rows are shown
 	sums     map[string]string // checksums of the plugins of current
 	refused  bool              // the last change was not applied
+	waits    bool              // nothing was applied, as the cluster is not ready for it
 }
 
 func (d *dev) current() *pipelineFile {
@@ -175,7 +176,11 @@ func (d *dev) startPipeline(ctx context.Context, wg *sync.WaitGroup) error {
 	if err != nil {
 		return err
 	}
-	if err := d.apply(ctx, p); err != nil {
+	waits, err := d.waitsForCluster(ctx, p)
+	if err == nil && !waits {
+		err = d.apply(ctx, p)
+	}
+	if err != nil {
 		return err
 	}
 	follow()

@@ -15,6 +15,7 @@ import (
 	"github.com/millstream-io/millstream/cli/output"
 	"github.com/millstream-io/millstream/pipelines/check"
 	"github.com/millstream-io/millstream/pipelines/deploy"
+	"github.com/millstream-io/millstream/pipelines/lang"
 	"github.com/millstream-io/millstream/pipelines/plan"
 	"github.com/millstream-io/millstream/plugins/host"
 )
@@ -33,8 +34,24 @@ func (d *dev) reload(ctx context.Context, wg *sync.WaitGroup, changed []string) 
 		d.refuse(p.render(p.worth()) + check.Summary(p.worth()))
 		return
 	}
+	findings, err := clusterFindings(ctx, p, d.node.connect())
+	if err != nil || lang.HasErrors(findings) {
+		why := p.render(findings) + check.Summary(findings)
+		if err != nil {
+			why = explained(err)
+		}
+		d.refuse(why)
+		return
+	}
 	sums := pluginSums(ctx, p, d.cacheDir())
 	before := d.current()
+	if d.waits {
+		d.waits = false
+		if err := d.apply(ctx, p); err != nil {
+			d.refuse(explained(err))
+			return
+		}
+	}
 	if p.revision.Hash() == before.revision.Hash() && maps.Equal(sums, d.sums) && !d.failed() {
 		if d.refused {
 			d.refused = false

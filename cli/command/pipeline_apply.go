@@ -44,6 +44,9 @@ func newPipelineApplyCommand(a *app) *cobra.Command {
 				return err
 			}
 			known, err := a.checkChange(cmd, p, f.hash, f.drop)
+			if err == nil {
+				err = a.checkCluster(cmd.Context(), p, a.connector(cmd.Context()))
+			}
 			if err != nil {
 				return err
 			}

@@ -113,7 +113,11 @@ func newPipelinePlanCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printPlan(p, running)
+			err = a.checkCluster(cmd.Context(), p, a.connector(cmd.Context()))
+			if e := output.Explain(err); e != nil && e.Code == "BROKER_UNREACHABLE" {
+				err = nil // it was said that there is none
+			}
+			return errors.Join(a.printPlan(p, running), err)
 		},
 	}
 	cmd.Flags().StringArrayVar(&vars, "var", nil, "value of a variable, name=value")

@@ -104,6 +104,14 @@ const (
 	CodeTableOrder lang.Code = "E352"
 	// CodeKeyForms: keys of a join are declared in formats that write text in different bytes.
 	CodeKeyForms lang.Code = "W351"
+	// CodeNoTopic: a topic that somebody else fills does not exist on the cluster.
+	CodeNoTopic lang.Code = "E501"
+	// CodeUnequalTopics: topics whose equal keys meet have different numbers of partitions.
+	CodeUnequalTopics lang.Code = "E502"
+	// CodeNoRight: whoever plans the pipeline may not read or write one of its topics.
+	CodeNoRight lang.Code = "W503"
+	// CodeSharedTopic: another pipeline writes the topic of a sink.
+	CodeSharedTopic lang.Code = "E504"
 )
 
 // CodeDoc is one finding code with its meaning.

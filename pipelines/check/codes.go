@@ -87,4 +87,8 @@ var codes = []CodeDoc{
 	{lang.Code("E404"), "the kind of window is part of the language but not supported yet."},
 	{lang.Code("E405"), "the aggregator is part of the language but not supported yet."},
 	{lang.Code("E406"), "the function is part of the language but not supported yet."},
+	{lang.Code("E501"), "a topic that somebody else fills does not exist on the cluster."},
+	{lang.Code("E502"), "topics whose equal keys meet have different numbers of partitions."},
+	{lang.Code("W503"), "whoever plans the pipeline may not read or write one of its topics."},
+	{lang.Code("E504"), "another pipeline writes the topic of a sink."},
 }
