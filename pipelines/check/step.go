@@ -28,6 +28,7 @@ func (c *checker) step(s *Step) {
 	switch t.Operator {
 	case "filter":
 		s.Program = c.program(s.Set, s.In, &t.Filter, expression.WantBool)
+		passed(s.Out, &t.Filter)
 	case "log":
 		c.template(s, &t.Log)
 	case "route":
@@ -180,9 +181,17 @@ func (c *checker) needsJSON(s *Step) bool {
 // be anything of the value.
 func newValue(s *Step, t *expression.Type) {
 	s.Out.Scope.Value = expression.Doc{Format: expression.FormatJSON, Type: t}
+	s.Out.Scope.NotNull = slices.DeleteFunc(slices.Clone(s.Out.Scope.NotNull),
+		func(path string) bool { return path == "value" || strings.HasPrefix(path, "value.") })
 	s.Out.Keys = slices.DeleteFunc(slices.Clone(s.Out.Keys), func(k string) bool {
 		return k != "key"
 	})
+}
+
+// passed notes what is known of records for which a condition holds.
+func passed(out *Stream, condition *lang.Expr) {
+	out.Scope.NotNull = append(slices.Clone(out.Scope.NotNull),
+		expression.NotNull(condition.Text)...)
 }
 
 func (c *checker) template(s *Step, tree *lang.Template) {
@@ -343,6 +352,9 @@ func (c *checker) branch(s *Step) {
 			continue
 		}
 		a.When = c.program(s.Set, s.In, &a.tree.When, expression.WantBool)
+		scope := *s.In.Scope
+		a.Out.Scope = &scope
+		passed(a.Out, &a.tree.When)
 	}
 	s.Out = nil
 	if !otherwise && len(s.Arms) > 0 {

@@ -22,6 +22,9 @@ type reviewer struct {
 
 func (r *reviewer) run(root *ast.Node) []Issue {
 	r.guarded = map[string]bool{}
+	for _, path := range r.scope.NotNull {
+		r.guarded[path] = true
+	}
 	r.link(*root, nil)
 	for node := range r.parents {
 		if b, ok := node.(*ast.BinaryNode); ok && (b.Operator == "==" || b.Operator == "!=") {

@@ -77,6 +77,8 @@ type Scope struct {
 	Vars  []Var
 	// Window is true after an aggregate: window.start and window.end are there.
 	Window bool
+	// NotNull are paths that a filter has found not to be null.
+	NotNull []string
 }
 
 // Row header names are private to the pipeline: a sink strips them.
