@@ -69,14 +69,16 @@ var functions = []Function{
 		"url or oid", uuid5, []any{new(func(string, string) string)}},
 }
 
-// sortedBuiltins replace those of expr whose order follows Go's random map order, or whose JSON
-// is not ours.
+// sortedBuiltins replace those of expr whose order follows Go's random map order, whose JSON is not
+// ours, or that want a time zone.
 var sortedBuiltins = []Function{
 	{Name: "keys", call: keys, types: []any{new(func(any) []any)}},
 	{Name: "values", call: values, types: []any{new(func(any) []any)}},
 	{Name: "toPairs", call: toPairs, types: []any{new(func(any) []any)}},
 	{Name: "toJSON", call: toJSON, types: []any{new(func(any) string)}},
 	{Name: "fromJSON", call: parseJSON, types: []any{new(func(string) any)}},
+	{Name: "date", call: date, types: []any{new(func(string) time.Time),
+		new(func(string, string) time.Time)}},
 }
 
 // laterFunctions are in the language but not built yet.
@@ -84,7 +86,8 @@ var laterFunctions = []string{"decimal", "schema_id"}
 
 // functionOptions registers everything; what has no call is replaced before it could run.
 func functionOptions() []expr.Option {
-	options := []expr.Option{expr.DisableBuiltin("now"), expr.Timezone("UTC")}
+	options := []expr.Option{expr.DisableBuiltin("now"),
+		expr.DisableBuiltin("timezone"), expr.Timezone("UTC")}
 	for _, f := range sortedBuiltins {
 		options = append(options, expr.DisableBuiltin(f.Name),
 			expr.Function(f.Name, f.call, f.types...))
@@ -169,6 +172,23 @@ func parseTime(args ...any) (any, error) {
 		return t.UTC(), nil
 	}
 	return nil, fmt.Errorf("parse_time needs a text or a whole number, not %s", describe(args[0]))
+}
+
+// date reads a time without a layout, too.
+func date(args ...any) (any, error) {
+	if len(args) == 2 {
+		return parseTime(args...)
+	}
+	s, err := texts(args)
+	if err != nil {
+		return nil, err
+	}
+	for _, layout := range []string{time.DateOnly, time.RFC3339Nano, time.DateTime, time.RFC1123} {
+		if t, err := time.Parse(layout, s[0]); err == nil {
+			return t.UTC(), nil
+		}
+	}
+	return nil, fmt.Errorf("%q is not a time; parse_time takes a layout", s[0])
 }
 
 func unixTime(n int64, layout string) (any, error) {
@@ -290,7 +310,7 @@ func toJSON(args ...any) (any, error) {
 
 func sortedKeys(v any) ([]string, map[string]any, error) {
 	m, ok := v.(map[string]any)
-	if rv := reflect.ValueOf(v); !ok && rv.Kind() == reflect.Map { // of groupBy and countBy
+	if rv := reflect.ValueOf(v); !ok && rv.Kind() == reflect.Map { // of groupBy
 		m, ok = make(map[string]any, rv.Len()), true
 		for it := rv.MapRange(); it.Next(); {
 			name, err := keyText(reflect.ValueOf(it.Key().Interface()))
@@ -341,9 +361,9 @@ func toPairs(args ...any) (any, error) {
 // functionNames are expr's functions and ours, for a did-you-mean.
 func functionNames() []string {
 	out := strings.Fields(`all none any one filter map find findIndex findLast findLastIndex count
-		sum groupBy countBy sortBy reduce len type abs ceil floor round int float string trim
+		sum groupBy sortBy reduce len type abs ceil floor round int float string trim
 		trimPrefix trimSuffix upper lower split splitAfter replace repeat join indexOf lastIndexOf
-		hasPrefix hasSuffix max min mean median toBase64 fromBase64 duration date timezone first
+		hasPrefix hasSuffix max min mean median toBase64 fromBase64 duration first
 		last get take reverse flatten uniq sort concat fromPairs bitand bitor bitxor bitnand
 		bitnot bitshl bitshr bitushr`)
 	for _, f := range functions {
