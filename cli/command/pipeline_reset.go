@@ -158,10 +158,13 @@ func (b *begin) do(ctx context.Context, start map[string]map[int32]int64, wait b
 	if err := b.app.reportApplied(ctx, b.store, applied, wait); err != nil {
 		return err
 	}
-	if !wait {
-		return nil // whoever knows that it runs may delete the topics
+	names := b.left()
+	if !wait && len(names) > 0 { // whoever knows that it runs may delete the topics
+		b.app.printer.Note("when %s runs, what it has left can go: millstream topic delete %s --yes",
+			r.Name, strings.Join(names, " "))
+		return nil
 	}
-	return b.dropTopics(ctx)
+	return b.dropTopics(ctx, names)
 }
 
 // forgetGroup deletes the offsets of the pipeline's group, once no worker has any of its tasks.
@@ -213,9 +216,8 @@ func (b *begin) stopped(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// dropTopics deletes the internal topics of the generation that was left.
-func (b *begin) dropTopics(ctx context.Context) error {
-	var names []string
+// left are the internal topics of the generation that was left.
+func (b *begin) left() (names []string) {
 	for _, t := range b.plan.Topics {
 		if t.Role != plan.TopicChangelog && t.Role != plan.TopicRepartition {
 			continue
@@ -225,6 +227,11 @@ func (b *begin) dropTopics(ctx context.Context) error {
 			names = append(names, b.before.App()+"-"+rest)
 		}
 	}
+	return names
+}
+
+// dropTopics deletes topics that are of no use any more.
+func (b *begin) dropTopics(ctx context.Context, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}

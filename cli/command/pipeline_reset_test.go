@@ -110,6 +110,14 @@ func TestDropStateIsNamedWhereStateWouldBeLost(t *testing.T) {
 	c.waitCounts("drop", map[string]string{`"a"`: `{"n":2,"last":2}`, `"b"`: `{"n":1,"last":1}`})
 	require.Equal(t, 2, decode[pipelineStatus](t,
 		c.ok("pipeline", "status", "drop", "-o", "json")).Revision)
+
+	// Without waiting for it nobody knows that it runs, so what it has left is named.
+	writeFile(t, file, counted("drop"))
+	r = c.run("pipeline", "apply", file, "--drop-state", "--to", "start", "--yes", "--no-wait")
+	require.Zero(t, r.exit, r.err)
+	require.Contains(t, r.err, "millstream topic delete drop.1-in-changelog --yes")
+	c.waitCounts("drop", map[string]string{`"a"`: `{"n":2}`, `"b"`: `{"n":1}`})
+	c.ok("topic", "delete", "drop.1-in-changelog", "--yes")
 }
 
 // TestSkipLostGoesOnBehindWhatWasDeleted: records that retention took before they were read are an

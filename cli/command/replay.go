@@ -74,8 +74,7 @@ func (a *app) replayRun(ctx context.Context, s *deploy.Store, name string, f rep
 	if err != nil {
 		return err
 	}
-	spec := &deploy.Replay{Of: name, Revision: live.Number, Prefix: f.as,
-		Ranges: map[string]map[int32]deploy.Span{}}
+	spec := replayOf(live, f.as)
 	records, err := a.replayRanges(ctx, compiled, f, spec)
 	if err != nil {
 		return err
@@ -120,6 +119,16 @@ type startedReplay struct {
 	Ranges  map[string]map[int32]deploy.Span `json:"ranges"`
 	Outputs []replay.Pair                    `json:"outputs"`
 	State   string                           `json:"state,omitempty"` // empty without --wait
+}
+
+// replayOf is a replay of a revision, without ranges.
+func replayOf(live deploy.Revision, as string) *deploy.Replay {
+	spec := &deploy.Replay{Of: live.Name, Revision: live.Number, Prefix: as,
+		Ranges: map[string]map[int32]deploy.Span{}}
+	if app := live.App(); app != live.Name { // what it decided about idle inputs is under that name
+		spec.App = app
+	}
+	return spec
 }
 
 // checkReplay refuses what cannot be replayed, or not under that name.

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/millstream-io/millstream/pipelines/deploy"
 	"github.com/millstream-io/millstream/pipelines/replay"
 )
 
@@ -41,6 +42,13 @@ func TestReplayGivesTheSameBytes(t *testing.T) {
 	require.Equal(t, int64(10), part.Result.Outputs[0].Compared)
 	require.Equal(t, int64(10), part.Result.Outputs[0].Before)
 	require.Equal(t, int64(30), part.Result.Outputs[0].After)
+}
+
+// TestReplayOfAResetPipelineReadsItsDecisions: those about idle inputs are in a topic of the
+// generation that runs, not of the first one.
+func TestReplayOfAResetPipelineReadsItsDecisions(t *testing.T) {
+	require.Equal(t, "live.2", replayOf(deploy.Revision{Name: "live", Generation: 2}, "again").App)
+	require.Empty(t, replayOf(deploy.Revision{Name: "live"}, "again").App)
 }
 
 // TestReplayVerifyNamesTheFirstDifference writes to the shadow what no pipeline would: exit 4, with
