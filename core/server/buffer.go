@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 )
@@ -70,10 +71,26 @@ type budget struct {
 	sem   *semaphore.Weighted
 	// used is what is taken, in bytes; waits counts those who did not get theirs at once.
 	used, waits atomic.Int64
+	// senders are those who may hold it while their requests arrive; nil where nobody looks.
+	senders *senders
+	// queue is about those who wait; its timer looks for slow senders meanwhile.
+	queue struct {
+		sync.Mutex
+		waiting int
+		timer   *time.Timer
+	}
 }
 
 func newBudget(total int64) *budget {
 	return &budget{total: total, sem: semaphore.NewWeighted(total)}
+}
+
+// makeBudgets makes the budgets of the connections' memory.
+func (s *Server) makeBudgets(total int64) {
+	s.readers, s.memory, s.huge = newBudget(total), newBudget(total/2), newBudget(total/2)
+	for _, b := range []*budget{s.readers, s.memory, s.huge} {
+		b.senders = &s.senders
+	}
 }
 
 // acquire takes n bytes, or all there are if n is more, and returns what it took.
@@ -81,6 +98,8 @@ func (b *budget) acquire(ctx context.Context, n int) (int64, error) {
 	take := min(int64(n), b.total)
 	if !b.sem.TryAcquire(take) {
 		b.waits.Add(1)
+		b.enter()
+		defer b.leave()
 		if err := b.sem.Acquire(ctx, take); err != nil {
 			return take, err
 		}

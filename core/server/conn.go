@@ -83,7 +83,7 @@ func (s *Server) newConn(ctx context.Context, raw net.Conn, how *Listener) *conn
 	c.in = frameReader{
 		conn: raw, readers: s.readers, memory: s.memory, huge: s.huge, limitOf: c.limitOf,
 		idle: limits.IdleTimeout, step: limits.StepTimeout, stop: &c.draining, least: minFrameBytes,
-		gate: &c.gate,
+		gate: &c.gate, senders: &s.senders, tooSlow: c.close,
 	}
 	c.out.w = &answerWriter{
 		conn: raw, step: limits.StepTimeout, written: s.count.sent, files: canSendfile(raw),
@@ -116,6 +116,7 @@ func (c *conn) serve() {
 		c.loginTimer = time.AfterFunc(c.s.opts.Limits.LoginTimeout, func() { c.close(errLoginTimeout) })
 		defer c.loginTimer.Stop()
 	}
+	c.s.senders.add(&c.in)
 	err := c.handshake()
 	if err == nil {
 		if c.loginTimer != nil && c.login == nil {

@@ -58,12 +58,11 @@ func startLine(t testing.TB, limits Limits, rows ...handler) *lineServer {
 	logger := slog.New(slog.NewTextHandler(log, nil))
 	s := &Server{
 		opts: Options{Limits: limits, Logger: logger}, log: logger,
-		readers: newBudget(limits.MemoryBytes), memory: newBudget(limits.MemoryBytes),
-		huge: newBudget(limits.MemoryBytes),
 		table: newHandlerTable(append(rows,
 			handler{key: protocol.KeyApiVersions, max: 4, handle: (*Server).apiVersions})),
 		answers: newAnswerMemory(limits.AnswerBytes),
 	}
+	s.makeBudgets(2 * limits.MemoryBytes)
 	s.sessions = newFetchSessionCache(0, fetchSessionMemory)
 	s.makeCounts()
 	network := vnet.NewPipe()

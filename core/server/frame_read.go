@@ -43,6 +43,13 @@ type frameReader struct {
 	// gate is closed while nothing is to be read; nil never is.
 	gate *muteGate
 
+	// senders are all who read, nil for none; tooSlow closes the connection when they wait for this
+	// one in vain, for the reason that it is given.
+	senders *senders
+	tooSlow func(error)
+	// arrival is what is known of the request that is being read.
+	arrival arrival
+
 	// stop makes every wait end at once; nil never does.
 	stop *atomic.Bool
 
@@ -200,6 +207,8 @@ func (f *frameReader) fill(n int) error {
 		copy(b, b[f.r:f.w])
 		f.r, f.w = 0, f.w-f.r
 	}
+	f.arrival.begin(f.readers, n-(f.w-f.r))
+	defer f.arrival.end()
 	for f.w-f.r < n {
 		f.extend(f.step)
 		end := len(b)
@@ -207,6 +216,7 @@ func (f *frameReader) fill(n int) error {
 			end = f.r + n
 		}
 		m, err := f.conn.Read(b[f.w:end])
+		f.arrival.got.Add(int64(m))
 		if f.w += m; m == 0 && err != nil {
 			return midFrame(err)
 		}
@@ -235,7 +245,7 @@ func (f *frameReader) nextLarge(ctx context.Context, size int) ([]byte, error) {
 	f.large = takeBuffer(first)
 	have := copy(*f.large, (*f.buf)[f.r:f.w])
 	f.r, f.w = 0, 0
-	if err := f.fillLarge(have, first); err != nil {
+	if err := f.fillLarge(f.memory, have, first); err != nil {
 		return nil, err
 	}
 	if size > first {
@@ -248,7 +258,7 @@ func (f *frameReader) nextLarge(ctx context.Context, size int) ([]byte, error) {
 		f.large = grown
 		f.memory.release(f.largeHeld)
 		f.largeHeld = 0
-		if err := f.fillLarge(first, size); err != nil {
+		if err := f.fillLarge(f.huge, first, size); err != nil {
 			return nil, err
 		}
 	}
@@ -267,12 +277,15 @@ func claim(ctx context.Context, b *budget, n int, held *int64) error {
 }
 
 // fillLarge reads [have, end) of a large frame, a part at a time so that the deadline measures
-// progress.
-func (f *frameReader) fillLarge(have, end int) error {
+// progress, while memory of held is held for it.
+func (f *frameReader) fillLarge(held *budget, have, end int) error {
 	b := *f.large
+	f.arrival.begin(held, end-have)
+	defer f.arrival.end()
 	for have < end {
 		f.extend(f.step)
 		n, err := f.conn.Read(b[have:min(end, have+1<<20)])
+		f.arrival.got.Add(int64(n))
 		if have += n; n == 0 && err != nil {
 			return midFrame(err)
 		}
@@ -297,6 +310,9 @@ func (f *frameReader) close() {
 	f.r, f.w = 0, 0
 	f.park()
 	f.dropLarge()
+	if f.senders != nil {
+		f.senders.remove(f)
+	}
 }
 
 // extend moves the read deadline to span from now, unless the one that is set is close to it:

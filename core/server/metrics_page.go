@@ -80,6 +80,9 @@ var (
 	famMemoryWaits = &metrics.Family{Name: "millstream_request_memory_waits_total",
 		Help: "Times that a connection was not read until there was memory.",
 		Kind: metrics.Counter, Kafka: "kafka.network:SocketServer,MemoryPoolDepletedTimeTotal"}
+	famMemorySlow = &metrics.Family{Name: "millstream_request_memory_slow_closed_total",
+		Help: "Connections closed since their request came too slowly while others waited for memory.",
+		Kind: metrics.Counter}
 	famSessions = &metrics.Family{Name: "millstream_fetch_sessions",
 		Help: "Fetch sessions that are kept.", Kind: metrics.Gauge,
 		Kafka: "kafka.server:FetchSessionCache,NumIncrementalFetchSessions"}
@@ -96,8 +99,8 @@ func (s *Server) Families() []*metrics.Family {
 	return []*metrics.Family{
 		famRequest, famLocal, famQueue, famWait, famResponse, famRequestBytes, famResponseBytes,
 		famErrors, famSlow, famParked, famPanics, famNetwork, famConnections, famAccepted, famRefused,
-		famBroken, famLogins, famDenied, famMemory, famMemoryLimit, famMemoryWaits, famSessions,
-		famSessionParts, famEvicted, famThrottles, famThrottled, famMuted, famQuotaClients,
+		famBroken, famLogins, famDenied, famMemory, famMemoryLimit, famMemoryWaits, famMemorySlow,
+		famSessions, famSessionParts, famEvicted, famThrottles, famThrottled, famMuted, famQuotaClients,
 	}
 }
 
@@ -197,6 +200,7 @@ func (s *Server) writeMemory(p *metrics.Page) {
 	p.Int(s.memory.total+s.huge.total, "large requests")
 	p.Int(s.answers.limit, "large answers")
 	p.One(famMemoryWaits, s.readers.waits.Load()+s.memory.waits.Load()+s.huge.waits.Load())
+	p.One(famMemorySlow, s.senders.closed.Load())
 	sessions, parts, evicted := s.sessions.sizes()
 	p.One(famSessions, int64(sessions))
 	p.One(famSessionParts, int64(parts))

@@ -201,6 +201,7 @@ var unmoved = map[string]string{
 	"millstream_request_memory_bytes":               "only where a request is being read",
 	"millstream_request_memory_limit_bytes":         "is what was set",
 	"millstream_request_memory_waits_total":         "only where memory is used up",
+	"millstream_request_memory_slow_closed_total":   "TestTricklersAreClosedWhenOthersWait",
 	"millstream_fetch_sessions_evicted_total":       "of the cache's own tests",
 	"millstream_limit_refusals_total":               "TestGroupsAreBounded and the like",
 	"millstream_throttles_total":                    "TestKIP219_ProduceIsAnsweredAtOnceThenMuted",

@@ -96,6 +96,8 @@ type Server struct {
 	table *handlerTable
 	// readers and memory bound what connections hold; see frameReader.
 	readers, memory, huge *budget
+	// senders are the connections that may hold some of those.
+	senders senders
 	// answers bounds what answers take.
 	answers answerMemory
 	count   *counts
@@ -156,10 +158,9 @@ func New(opts Options) (*Server, error) {
 	}
 	s := &Server{
 		opts: opts, log: opts.Logger, nodeID: opts.NodeID,
-		readers: newBudget(opts.Limits.MemoryBytes),
-		memory:  newBudget(opts.Limits.MemoryBytes / 2), huge: newBudget(opts.Limits.MemoryBytes / 2),
 		table: newHandlerTable(handlers), answers: newAnswerMemory(opts.Limits.AnswerBytes),
 	}
+	s.makeBudgets(opts.Limits.MemoryBytes)
 	s.sessions = newFetchSessionCache(opts.Limits.FetchSessions, fetchSessionMemory)
 	s.makeCounts()
 	return s, nil
