@@ -33,9 +33,9 @@ func TestIdleLimitIsNotForAnswersThatAreRead(t *testing.T) {
 		c := s.only(t)
 		answerTo := c.out.begin()
 		b := make([]byte, size)
-		c.out.finish(answerTo, answer{bytes: &b}, false)
+		c.out.finish(answerTo, answer{bytes: &b}, false) // which gives it to others when it is written
 		start := time.Now()
-		for part := make([]byte, step); len(b) > 0; b = b[step:] {
+		for part, left := make([]byte, step), size; left > 0; left -= step {
 			time.Sleep(3 * time.Second)
 			_, err := io.ReadFull(client, part)
 			require.NoError(t, err, "%v after the answer began", time.Since(start))

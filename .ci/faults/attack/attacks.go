@@ -20,6 +20,7 @@ var attacks = []attack{
 	{name: "mutated", what: "recorded requests with bytes changed", workers: 3, make: mutated},
 	{name: "lengths", what: "lengths that lie", workers: 2, make: lengths},
 	{name: "trickle", what: "requests that trickle in, byte by byte", workers: 6, make: trickle},
+	{name: "holders", what: "requests of megabytes that get their memory and then trickle", workers: 1, make: holders},
 	{name: "silence", what: "connections that say nothing, or half a request", workers: 4, make: silence},
 	{name: "reset", what: "requests that break off", workers: 2, make: resets},
 	{name: "bombs", what: "batches that decompress to much, or lie", workers: 1, make: bombs},
@@ -180,6 +181,33 @@ func trickle(ctx context.Context, w *world, r *rand.Rand, count *atomic.Int64) {
 	}
 	for ctx.Err() == nil {
 		for _, c := range conns {
+			_, _ = c.Write([]byte{0})
+		}
+		rest(ctx, time.Second)
+	}
+	for _, c := range conns {
+		hangUp(c, r)
+	}
+}
+
+// holders is trickle for requests that are so large that twenty of them have all the memory of large requests.
+func holders(ctx context.Context, w *world, r *rand.Rand, count *atomic.Int64) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	var conns []net.Conn
+	for range 20 {
+		if c := dial(ctx, w.node.strangers()); c != nil {
+			head := binary.BigEndian.AppendUint32(versions(), uint32(4<<20<<r.IntN(5)))
+			head = append(head, 0, 0, 0, 9, 0, 0, 0, 1)
+			_ = c.SetWriteDeadline(time.Now().Add(time.Second)) // it is not read if it has to wait
+			_, _ = c.Write(append(head, make([]byte, 64<<10+r.IntN(100<<10))...))
+			conns = append(conns, c)
+			count.Add(1)
+		}
+	}
+	for ctx.Err() == nil {
+		for _, c := range conns {
+			_ = c.SetWriteDeadline(time.Now().Add(time.Second))
 			_, _ = c.Write([]byte{0})
 		}
 		rest(ctx, time.Second)

@@ -131,7 +131,8 @@ func judge(ctx context.Context, n *node, before state, span time.Duration) error
 		errs = append(errs, fmt.Errorf("%d MiB of memory, more than %d", n.peak>>20, memoryLimit>>20))
 	}
 	for _, m := range []string{"millstream_connections_broken_total", "millstream_connections_refused_total",
-		"millstream_denied_accesses_total", "millstream_limit_refusals_total", "millstream_request_memory_waits_total"} {
+		"millstream_denied_accesses_total", "millstream_limit_refusals_total", "millstream_request_memory_waits_total",
+		"millstream_request_memory_slow_closed_total"} {
 		v, err := n.metric(ctx, m)
 		if err != nil {
 			return err
