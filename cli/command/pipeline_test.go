@@ -62,8 +62,11 @@ func TestPipelineRunsStopsAndStarts(t *testing.T) {
 	require.Equal(t, int64(10), st.RecordsIn)
 	require.Equal(t, 1, st.Revision)
 	require.Equal(t, "running", st.Wanted)
-	text := c.ok("pipeline", "status", "life")
-	require.Contains(t, text, "state     running")
+	var text string // the state is told apart from the counts
+	eventually(t, func() bool {
+		text = c.ok("pipeline", "status", "life")
+		return strings.Contains(text, "state     running")
+	}, func() string { return text })
 	require.Contains(t, text, "SOURCE   TOPIC    CONNECTOR  RECORDS  DEAD  LAG  WATERMARK")
 	require.NotContains(t, c.ok("pipeline", "status", "life", "--no-headers"), "SOURCE")
 	require.Contains(t, c.ok("pipeline", "ls"), "life")
@@ -79,8 +82,11 @@ func TestPipelineRunsStopsAndStarts(t *testing.T) {
 		return strings.Count(c.ok("consume", "life-out", "-o", "ndjson"), "\n") == 10
 	}, func() string { return "five more where it stood" })
 
-	logs := c.ok("pipeline", "logs", "life")
-	require.Equal(t, 2, strings.Count(logs, "pipeline started"), logs)
+	var logs string // each line is a record, which may come after the outputs
+	eventually(t, func() bool {
+		logs = c.ok("pipeline", "logs", "life")
+		return strings.Count(logs, "pipeline started") == 2
+	}, func() string { return logs })
 	lines := decode[[]map[string]any](t, c.ok("pipeline", "logs", "life", "-o", "json"))
 	require.Equal(t, "pipeline started", lines[0]["msg"])
 	require.Contains(t, c.ok("pipeline", "logs", "life", "-o", "yaml"), `msg: "pipeline started"`)
