@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -47,6 +48,8 @@ type node struct {
 	process     *exec.Cmd
 	ended       chan struct{} // closed when the process has
 	endCgroup   func()
+	// clientLog is what the user's clients log, once there is one.
+	clientLog *os.File
 	// hard is what memory the process may have, peak the most it had.
 	hard, peak int
 }
@@ -131,9 +134,20 @@ func (n *node) limitMemory() bool {
 	return os.WriteFile(filepath.Join(dir, "cgroup.procs"), pid, 0) == nil
 }
 
-// client is one of the user's.
+// client is one of the user's. It comes from an address that attackers do not use: who guesses passwords makes logins
+// slow, and at last impossible, for all of his address (S2), so that nobody there could log in again after a broken
+// connection. What the client does is in a file beside the broker's log.
 func (n *node) client(opts ...kgo.Opt) (*kgo.Client, error) {
-	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(n.users()),
+	if n.clientLog == nil {
+		f, err := os.Create(filepath.Join(n.dir, "clients.log"))
+		if err != nil {
+			return nil, err
+		}
+		n.clientLog = f
+	}
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: 10 * time.Second}
+	logger := kgo.BasicLogger(n.clientLog, kgo.LogLevelInfo, func() string { return time.Now().Format(time.TimeOnly) + " " })
+	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(n.users()), kgo.Dialer(dialer.DialContext), kgo.WithLogger(logger),
 		kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism())}, opts...)...)
 }
 
