@@ -62,12 +62,33 @@ func (f *file) measure(now time.Time) {
 	s.wg.Go(func() {
 		defer s.busy.Store(false)
 		began := time.Now()
+		walked := make(chan struct{})
+		defer close(walked)
+		s.wg.Go(func() { f.releaseUntil(walked) })
 		if found, err := f.walk(); err == nil { // one that fails is of the next read to tell
 			s.last.Store(&found)
 		}
 		ended := time.Now()
 		s.next.Store(ended.Add(max(measureEvery, 100*ended.Sub(began))).UnixNano())
 	})
+}
+
+// releaseEvery is how often a walk lets go of the pages it has looked at.
+const releaseEvery = 50 * time.Millisecond
+
+// releaseUntil lets go of mapped pages until done, and once more then.
+func (f *file) releaseUntil(done <-chan struct{}) {
+	tick := time.NewTicker(releaseEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			f.release()
+		case <-done:
+			f.release()
+			return
+		}
+	}
 }
 
 // walk looks at each store in a transaction of its own, so that a write does not wait long.
