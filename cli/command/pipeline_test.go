@@ -213,6 +213,7 @@ func TestMistakesStopLintPlanAndApply(t *testing.T) {
 // TestStatusWithoutAWorker: a broker alone takes revisions, and says that nobody runs them.
 func TestStatusWithoutAWorker(t *testing.T) {
 	c := startBroker(t, nil)
+	c.ok("topic", "create", "idle-in")
 	file := writeFile(t, filepath.Join(t.TempDir(), "pipeline.yaml"), doubled("idle"))
 	r := c.run("pipeline", "apply", file, "--no-wait", "-o", "json")
 	require.Zero(t, r.exit, r.err)

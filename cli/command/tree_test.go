@@ -122,14 +122,14 @@ func TestCompletionScriptsAreMadeForEveryShell(t *testing.T) {
 func TestCompletionKnowsTheNamesOfTheCluster(t *testing.T) {
 	c := startBroker(t, nil)
 	t.Setenv("MILLSTREAM_BOOTSTRAP", c.address)
-	c.ok("topic", "create", "orders", "users")
+	c.ok("topic", "create", "orders", "typed-in", "users")
 	file := writeFile(t, filepath.Join(t.TempDir(), "pipeline.yaml"), doubled("typed"))
 	c.ok("pipeline", "apply", file, "--no-wait")
 	for line, want := range map[string][]string{
-		"topic describe ":       {"orders", "users"},
-		"topic delete orders ":  {"users"},
+		"topic describe ":       {"orders", "typed-in", "users"},
+		"topic delete orders ":  {"typed-in", "users"},
 		"topic describe users ": nil,
-		"consume ":              {"orders", "users"},
+		"consume ":              {"orders", "typed-in", "users"},
 		"pipeline status ":      {"typed"},
 		"group describe ":       nil,
 		"topic ls -o ":          {"table", "json", "ndjson", "yaml"},
