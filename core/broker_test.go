@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -163,6 +164,23 @@ func TestFullDisk(t *testing.T) {
 	disk.SetSpace(-1)
 	require.NoError(t, write("after"))
 	require.Equal(t, []string{"before", "after"}, values(ctx, t, c, "t", 2))
+}
+
+// TestTopicMadeOnAFullDisk: its partition is served soon after there is space, without any change of
+// the metadata and without a restart.
+func TestTopicMadeOnAFullDisk(t *testing.T) {
+	disk := vfs.NewFault(vfs.NewMem())
+	c := coretest.Start(t, coretest.Options{FS: disk})
+	ctx := testContext(t)
+	freed := disk.Inject(vfs.Rule{Op: vfs.OpMkdir, Path: "/t-0", Err: syscall.ENOSPC})
+	_, err := kadm.NewClient(c.Client()).CreateTopic(ctx, 1, 1, nil, "t")
+	require.NoError(t, err)
+	require.Regexp(t, `cannot apply the metadata.*t-0.*no space left`, c.Log())
+	freed()
+	// Not idempotent: the first producer id would be such a change.
+	cl := c.Client(kgo.DisableIdempotentWrite(), kgo.MetadataMinAge(10*time.Millisecond))
+	require.NoError(t, cl.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr())
+	require.Equal(t, []string{"v"}, values(ctx, t, c, "t", 1))
 }
 
 // TestDialInProcess: a client without any network.

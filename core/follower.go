@@ -2,11 +2,15 @@ package core
 
 import (
 	"context"
+	"errors"
+	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/millstream-io/millstream/core/group"
 	"github.com/millstream-io/millstream/core/metadata"
+	"github.com/millstream-io/millstream/core/storage"
 	"github.com/millstream-io/millstream/core/txn"
 )
 
@@ -21,43 +25,90 @@ type follower struct {
 	topics map[uuid.UUID]string
 	// deleted hands deletions to forget, which waits for the group log and must not be waited for.
 	deleted chan []string
-	// complaint is the last error that was logged: a partition that stays offline is told once.
-	complaint string
+	// again asks retry to open once more what had no room; ended tells it that the broker closes.
+	again, ended chan struct{}
+	mu           struct {
+		sync.Mutex // held while an image is followed
+		// complaint is the last error that was logged: a partition that stays offline is told once.
+		complaint string
+	}
 }
 
+// openRetry is the pause before a partition is opened again for which there was no room.
+const openRetry = time.Second
+
 func newFollower(b *Broker) *follower {
-	return &follower{b: b, topics: map[uuid.UUID]string{}, deleted: make(chan []string, 1)}
+	return &follower{b: b, topics: map[uuid.UUID]string{}, deleted: make(chan []string, 1),
+		again: make(chan struct{}, 1), ended: make(chan struct{})}
 }
 
 // start applies the present image and those that follow.
 func (f *follower) start() error {
 	f.cancel = f.b.controller.Watch(f.apply)
 	f.b.background.Go(f.forget)
+	f.b.background.Go(f.retry)
 	return f.b.dataDir.Err() // of single partitions were logged: the rest is served
 }
 
-// close ends forget. The controller is closed already.
+// close ends forget and retry. The controller is closed already.
 func (f *follower) close() {
 	f.cancel()
 	close(f.deleted)
+	close(f.ended)
 }
 
 // apply follows one image.
 func (f *follower) apply(image *metadata.Image) {
-	complaint := ""
-	if err := f.b.replicas.Apply(image); err != nil {
+	f.mu.Lock()
+	f.b.latest.Store(image)
+	f.toLatest()
+	f.mu.Unlock()
+	f.findDeleted(image)
+}
+
+// toLatest brings replicas, settings and coordinators to the newest image. The lock is held.
+func (f *follower) toLatest() {
+	image, complaint := f.b.latest.Load(), ""
+	err := f.b.replicas.Apply(image)
+	if err != nil {
 		complaint = err.Error()
 	}
 	// Of a partition that could not be made or removed: the rest is served.
-	if complaint != "" && complaint != f.complaint {
+	if complaint != "" && complaint != f.mu.complaint {
 		f.b.log.Error("cannot apply the metadata to all partitions", "error", complaint)
 	}
-	f.complaint = complaint
-	f.b.latest.Store(image)
+	f.mu.complaint = complaint
+	if errors.Is(err, storage.ErrNoSpace) || errors.Is(err, storage.ErrNoFiles) {
+		select {
+		case f.again <- struct{}{}:
+		default:
+		}
+	}
 	f.b.applySettings()
 	f.b.groups.UpdateLeadership(f.leadership(image, group.TopicName))
 	f.b.transactions.UpdateLeadership(f.leadership(image, txn.TopicName))
-	f.findDeleted(image)
+}
+
+// retry opens partitions again for which there was no space on the disk, or no descriptor: nothing
+// else would before the metadata changes the next time.
+func (f *follower) retry() {
+	for {
+		select {
+		case <-f.again:
+		case <-f.ended:
+			return
+		}
+		pause := time.NewTimer(openRetry)
+		select {
+		case <-pause.C:
+		case <-f.ended:
+			pause.Stop()
+			return
+		}
+		f.mu.Lock()
+		f.toLatest()
+		f.mu.Unlock()
+	}
 }
 
 // leadership returns how many partitions a topic has, and which of them this node leads in which
