@@ -179,7 +179,8 @@ func TestTopicMadeOnAFullDisk(t *testing.T) {
 	freed()
 	// Not idempotent: the first producer id would be such a change.
 	cl := c.Client(kgo.DisableIdempotentWrite(), kgo.MetadataMinAge(10*time.Millisecond))
-	require.NoError(t, cl.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte("v")}).FirstErr())
+	v := &kgo.Record{Topic: "t", Value: []byte("v")}
+	require.NoError(t, cl.ProduceSync(ctx, v).FirstErr())
 	require.Equal(t, []string{"v"}, values(ctx, t, c, "t", 1))
 }
 
