@@ -166,8 +166,8 @@ func TestFullDisk(t *testing.T) {
 	require.Equal(t, []string{"before", "after"}, values(ctx, t, c, "t", 2))
 }
 
-// TestTopicMadeOnAFullDisk: its partition is served soon after there is space, without any change of
-// the metadata and without a restart.
+// TestTopicMadeOnAFullDisk: its partition is served soon after there is space, without any change
+// of the metadata and without a restart.
 func TestTopicMadeOnAFullDisk(t *testing.T) {
 	disk := vfs.NewFault(vfs.NewMem())
 	c := coretest.Start(t, coretest.Options{FS: disk})
