@@ -53,6 +53,7 @@ func (b *lockedBuffer) String() string {
 
 func startLine(t testing.TB, limits Limits, rows ...handler) *lineServer {
 	t.Helper()
+	set(&limits.StepTimeout, time.Hour) // nobody is closed for slowness unless the test is about that
 	limits.withDefaults()
 	log := new(lockedBuffer)
 	logger := slog.New(slog.NewTextHandler(log, nil))

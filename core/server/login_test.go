@@ -112,7 +112,9 @@ func TestLoginWithRawTokens(t *testing.T) {
 // Before the login a client gets 64 KiB (S5), even for what looks like a Produce request.
 func TestRequestsBeforeTheLoginAreSmall(t *testing.T) {
 	c := coretest.Start(t, coretest.Options{Config: secured("sasl.server.max.receive.size", "2000"),
-		Change: func(o *core.Options) { o.Limits.LoginTimeout = time.Minute }})
+		Change: func(o *core.Options) { // the size is what closes it, no wait for more
+			o.Limits.LoginTimeout, o.Limits.StepTimeout = time.Hour, time.Hour
+		}})
 	for _, size := range []uint32{2001, 1 << 20, 1 << 31} {
 		w := dialListener(t, c, "SASL_PLAINTEXT")
 		frame := binary.BigEndian.AppendUint32(nil, size)
