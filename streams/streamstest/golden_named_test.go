@@ -105,8 +105,8 @@ func windowsOfTen(t *testing.T) *topology.Topology {
 	return topo
 }
 
-// requireCommitted waits until the group has committed offset: a transaction is decided, and the run
-// over, before its markers are written, here and at Kafka.
+// requireCommitted waits until the group has committed offset: a transaction is decided, and the
+// run over, before its markers are written, here and at Kafka.
 func requireCommitted(t *testing.T, log client.Cluster, group string, in client.TopicPartition,
 	offset int64,
 ) {
