@@ -280,6 +280,7 @@ func (op *fetchOp) collectPart(t *fetchTopic, part *fetchPart, limit int) {
 	}
 	limit = min(limit, max(int(part.MaxBytes), 0))
 	err := op.checkDivergence(part)
+	there := readLimit(p, op.committed())
 	var chunk storage.Chunk
 	if err == nil && r.Diverging == nil {
 		chunk, err = p.Read(replica.ReadRequest{
@@ -309,15 +310,12 @@ func (op *fetchOp) collectPart(t *fetchTopic, part *fetchPart, limit int) {
 	r.RecordBytes = chunk.Len()
 	op.bytes += chunk.Len()
 	part.next = part.Offset
-	limited := r.HighWatermark
-	if op.committed() {
-		limited = r.LastStableOffset
-	}
 	if chunk.Len() > 0 {
 		part.next = chunk.NextOffset()
 	}
-	// More is there than the limits let through: waiting gets no more.
-	op.urgent = op.urgent || part.next < limited
+	// More was there than the limits let through: waiting gets no more. What came after the read is
+	// another matter, a wait begins with it.
+	op.urgent = op.urgent || part.next < there
 }
 
 // committed tells that the client wants no records of open or aborted transactions.
