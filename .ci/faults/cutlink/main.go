@@ -29,7 +29,7 @@ const (
 
 // The bounds of what the cut may do to others, and leave.
 const (
-	worstLimit      = 2 * time.Second
+	worstLimit      = 5 * time.Second
 	leftDescriptors = 4
 	leftGoroutines  = 16
 	leftMemory      = 64 << 20
