@@ -56,7 +56,8 @@ func (a *answer) measure() (next int64, whole int) {
 
 // decode makes records of the first batches, about runRecords.
 func (a *answer) decode(it *record.Iterator) (Fetched, error) {
-	run := Fetched{TopicPartition: a.of.tp, Next: a.from, End: a.end}
+	run := Fetched{TopicPartition: a.of.tp, Next: a.from, End: a.end,
+		Records: make([]record.Record, 0, a.count()+1)} // the end of a batch takes a place
 	for len(a.batches) > 0 && len(run.Records) < runRecords {
 		batch, rest, err := record.Next(a.batches)
 		if err != nil {
@@ -76,6 +77,22 @@ func (a *answer) decode(it *record.Iterator) (Fetched, error) {
 	}
 	a.from = run.Next
 	return run, nil
+}
+
+// count is how many records decode is about to make, at most maxGrow.
+func (a *answer) count() (n int) {
+	rest := a.batches
+	for len(rest) > 0 && n < runRecords {
+		batch, after, err := record.Next(rest)
+		if err != nil {
+			break // decode tells
+		}
+		if c := int(batch.Count()); c > 0 && c <= len(batch)*64 && !batch.IsControl() {
+			n += c
+		}
+		rest = after
+	}
+	return min(n, maxGrow)
 }
 
 // drops tells that a batch is no data: the end of a transaction, or part of one that was aborted.
@@ -102,7 +119,7 @@ func (a *answer) append(records []record.Record, it *record.Iterator, batch reco
 		return records, err
 	}
 	defer it.Keep()
-	if n := int(batch.Count()); cap(records)-len(records) < n && n <= len(batch)*64 {
+	if n := int(batch.Count()) + 1; cap(records)-len(records) < n && n <= len(batch)*64 {
 		grown := make([]record.Record, len(records), len(records)+min(n, maxGrow))
 		copy(grown, records)
 		records = grown

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"time"
@@ -132,8 +133,17 @@ func (r *reading) again() {
 	r.retry = time.Now().Add(backoff(r.tries))
 }
 
-// keep takes over an answer. mu is held.
+// keep takes over an answer. mu is held. What it has of several partitions is copied, because they
+// lie in one buffer and the last of them that waits would keep it all.
 func (c *kafkaConsumer) keep(list []*reading, response *kmsg.FetchResponse) {
+	parts := 0
+	for i := range response.Topics {
+		for j := range response.Topics[i].Partitions {
+			if len(response.Topics[i].Partitions[j].RecordBatches) > 0 {
+				parts++
+			}
+		}
+	}
 	for i := range response.Topics {
 		topic := &response.Topics[i]
 		for j := range topic.Partitions {
@@ -141,6 +151,9 @@ func (c *kafkaConsumer) keep(list []*reading, response *kmsg.FetchResponse) {
 			for _, r := range list {
 				if r.tp.Partition == p.Partition && c.mu.at[r.tp] == r &&
 					(r.tp.Topic == topic.Topic || topic.Topic == "" && r.id == topic.TopicID) {
+					if parts > 1 {
+						p.RecordBatches = bytes.Clone(p.RecordBatches)
+					}
 					c.keepOne(r, p)
 				}
 			}

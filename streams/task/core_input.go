@@ -210,7 +210,14 @@ func (c *Core) addRepartitioned(in *coreInput, r *record.Record) error {
 	return nil
 }
 
+// enqueue puts a record at the end of a lane. One that others wait for is never empty, so what was
+// taken from its front makes room before it grows.
 func (c *Core) enqueue(l *lane, it item) {
+	if len(l.queue) == cap(l.queue) && 2*l.first >= len(l.queue) {
+		n := copy(l.queue, l.queue[l.first:])
+		clear(l.queue[n:])
+		l.queue, l.first = l.queue[:n], 0
+	}
 	l.queue = append(l.queue, it)
 	c.count(it.rec, 1)
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/millstream-io/millstream/core/record"
 )
 
 // The header is written to topics that outlive the program.
@@ -42,4 +44,21 @@ func FuzzParseLane(f *testing.F) {
 		}
 		require.Equal(t, b, AppendLane(nil, l))
 	})
+}
+
+// TestALaneThatIsNeverEmptyKeepsOnlyWhatWaits: what was taken from the front makes room.
+func TestALaneThatIsNeverEmptyKeepsOnlyWhatWaits(t *testing.T) {
+	c, l := &Core{}, &lane{in: &coreInput{}}
+	recs := make([]record.Record, 10)
+	for range 10_000 {
+		for i := range recs {
+			recs[i].Offset++
+			c.enqueue(l, item{rec: &recs[i]})
+		}
+		for l.pending() > 5 {
+			l.take(&held{})
+		}
+	}
+	require.LessOrEqual(t, cap(l.queue), 64)
+	require.Equal(t, 5, l.pending())
 }
