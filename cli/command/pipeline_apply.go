@@ -23,6 +23,8 @@ type applyFlags struct {
 	// drop begins anew without the stored state, at to.
 	drop, yes bool
 	to        string
+	// state is a snapshot to begin with.
+	state string
 }
 
 func newPipelineApplyCommand(a *app) *cobra.Command {
@@ -33,7 +35,8 @@ func newPipelineApplyCommand(a *app) *cobra.Command {
 		Long: "Check a pipeline and make it the wanted revision. A worker drains the old revision and\n" +
 			"starts the new one at its position. With --plan the change must be the one that\n" +
 			"`millstream pipeline plan` showed. A change that cannot use the stored state is refused,\n" +
-			"unless --drop-state says that it may go, and --to where reading begins then.",
+			"unless --drop-state says that it may go, and --to where reading begins then. With --state\n" +
+			"it begins with the state of a snapshot, of this pipeline or of another one like it.",
 		Args: cobra.ExactArgs(1),
 		Example: "  millstream pipeline apply examples/flights\n" +
 			"  millstream pipeline apply pipeline.yaml --plan 3f2a9c --var out=/tmp/out.ndjson\n" +
@@ -43,7 +46,7 @@ func newPipelineApplyCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			known, err := a.checkChange(cmd, p, f.hash, f.drop)
+			known, err := a.checkChange(cmd, p, f.hash, f.drop || f.state != "")
 			if err == nil {
 				err = a.checkCluster(cmd.Context(), p, a.connector(cmd.Context()))
 			}
@@ -51,6 +54,9 @@ func newPipelineApplyCommand(a *app) *cobra.Command {
 				return err
 			}
 			return a.withStore(cmd.Context(), func(s *deploy.Store) error {
+				if f.state != "" {
+					return a.beginWith(cmd.Context(), s, p.plan, p.revision, f.state, f.yes, !f.noWait)
+				}
 				if f.drop && known {
 					return a.beginAnew(cmd.Context(), s, p.plan, p.revision, f.to, f.yes, !f.noWait)
 				}
@@ -62,7 +68,9 @@ func newPipelineApplyCommand(a *app) *cobra.Command {
 	cmd.Flags().StringVar(&f.hash, "plan", "", "hash of the plan that was agreed to")
 	cmd.Flags().BoolVar(&f.drop, "drop-state", false, "begin anew without what it has stored")
 	cmd.Flags().StringVar(&f.to, "to", "", "with --drop-state: start, end, committed, 42, @TIME")
-	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "with --drop-state: do not ask")
+	cmd.Flags().StringVar(&f.state, "state", "",
+		"begin with the state of a snapshot (pipeline state snapshot), where it was taken")
+	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "with --drop-state or --state: do not ask")
 	cmd.Flags().BoolVar(&f.noWait, "no-wait", false, "do not wait for a worker to take it")
 	return cmd
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/millstream-io/millstream/cli/output"
 	"github.com/millstream-io/millstream/pipelines/deploy"
 	"github.com/millstream-io/millstream/pipelines/plan"
+	"github.com/millstream-io/millstream/streams/client"
+	"github.com/millstream-io/millstream/streams/task"
 )
 
 // emptyTimeout is how long a reset waits for the workers to let go of a pipeline.
@@ -63,6 +65,11 @@ type begin struct {
 	r     deploy.Revision
 	// before is the revision that has run until now, its generation that whose topics go.
 	before deploy.Revision
+	// state is what the generation begins with, nil for nothing; cluster is for it.
+	state   *task.StateExport
+	cluster client.Cluster
+	// fresh: there is no such pipeline yet.
+	fresh bool
 }
 
 // beginAnew makes r the wanted revision, without what the pipeline has stored.
@@ -140,16 +147,21 @@ func (b *begin) tell(start map[string]map[int32]int64) {
 
 // do stops the pipeline, forgets where its group stood and applies the new generation.
 func (b *begin) do(ctx context.Context, start map[string]map[int32]int64, wait bool) error {
-	if _, err := b.store.SetWanted(ctx, b.r.Name, deploy.WantStopped); err != nil {
+	if !b.fresh {
+		if _, err := b.store.SetWanted(ctx, b.r.Name, deploy.WantStopped); err != nil {
+			return err
+		}
+		if err := b.forgetGroup(ctx); err != nil {
+			return err
+		}
+	}
+	if err := b.imported(ctx); err != nil {
 		return err
 	}
-	if err := b.forgetGroup(ctx); err != nil {
-		return err
-	}
-	r := b.r
+	r, generation := b.r, b.r.Generation
 	r.Wanted = deploy.WantRunning
 	applied, err := b.store.Reset(ctx, r, start)
-	if errors.Is(err, deploy.ErrConflict) {
+	if errors.Is(err, deploy.ErrConflict) || b.state != nil && applied.Generation != generation {
 		return concurrentApply(r.Name)
 	}
 	if err != nil {
@@ -157,6 +169,9 @@ func (b *begin) do(ctx context.Context, start map[string]map[int32]int64, wait b
 	}
 	if err := b.app.reportApplied(ctx, b.store, applied, wait); err != nil {
 		return err
+	}
+	if b.fresh {
+		return nil
 	}
 	names := b.left()
 	if !wait && len(names) > 0 { // whoever knows that it runs may delete the topics

@@ -77,7 +77,8 @@ func newPipelineStateCommand(a *app) *cobra.Command {
 			"seen, and each answer says where it stands: the changelog and input offsets it is made\n" +
 			"of and what is behind them. Tasks of other workers are asked there.",
 	}
-	cmd.AddCommand(newStateListCommand(a), newStateGetCommand(a), newStateExportCommand(a))
+	cmd.AddCommand(newStateListCommand(a), newStateGetCommand(a), newStateExportCommand(a),
+		newStateSnapshotCommand(a), newStateImportCommand(a))
 	return cmd
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/millstream-io/millstream/pipelines/plan"
 	"github.com/millstream-io/millstream/pipelines/replay"
 	"github.com/millstream-io/millstream/pipelines/runner"
+	"github.com/millstream-io/millstream/streams/task"
 )
 
 func newReplayCommand(a *app) *cobra.Command {
@@ -30,7 +33,9 @@ func newReplayCommand(a *app) *cobra.Command {
 
 type replayFlags struct {
 	from, to, as string
-	wait         bool
+	// state is live, a snapshot's file, or "" for none.
+	state string
+	wait  bool
 }
 
 func newReplayRunCommand(a *app) *cobra.Command {
@@ -41,11 +46,18 @@ func newReplayRunCommand(a *app) *cobra.Command {
 		Long: "" +
 			"Start a replay of a pipeline over a range of its inputs. It has a name of its own, and its\n" +
 			"group, state and outputs carry it: the live pipeline is never touched, and connectors are\n" +
-			"not called. Outputs go to topics NAME2.TOPIC. Positions: " + ranges.Grammar + ".",
+			"not called. Outputs go to topics NAME2.TOPIC. Positions: " + ranges.Grammar + ".\n" +
+			"It begins without state, or with --state where a snapshot was taken (`pipeline state\n" +
+			"snapshot`), or where the pipeline stands (live), with what it had stored there.",
 		Args: cobra.ExactArgs(1),
 		Example: "  millstream replay run flights --from start --as flights-again --wait\n" +
-			"  millstream replay run flights --from @-1h --to end --as last-hour",
+			"  millstream replay run flights --from @-1h --to end --as last-hour\n" +
+			"  millstream replay run flights --state flights.state --as flights-since",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.state != "" && cmd.Flags().Changed("from") {
+				return output.Usage("BAD_FLAGS", "--state says where to begin, and so does --from").
+					WithDo("leave one of them out")
+			}
 			return a.withStore(cmd.Context(), func(s *deploy.Store) error {
 				return a.replayRun(cmd.Context(), s, args[0], f)
 			})
@@ -55,6 +67,7 @@ func newReplayRunCommand(a *app) *cobra.Command {
 	flags.StringVar(&f.from, "from", "start", "where to begin in each input")
 	flags.StringVar(&f.to, "to", "end", "where to stop in each input (exclusive)")
 	flags.StringVar(&f.as, "as", "", "name of the replay")
+	flags.StringVar(&f.state, "state", "", "begin with this snapshot's state; live takes one now")
 	flags.BoolVar(&f.wait, "wait", false, "wait until it is done")
 	if err := cmd.MarkFlagRequired("as"); err != nil { // only if the flag did not exist
 		panic("invariant: flag --as exists: " + err.Error())
@@ -75,13 +88,18 @@ func (a *app) replayRun(ctx context.Context, s *deploy.Store, name string, f rep
 		return err
 	}
 	spec := replayOf(live, f.as)
-	records, err := a.replayRanges(ctx, compiled, f, spec)
+	shadow := live
+	shadow.Name, shadow.Replay, shadow.Wanted = f.as, spec, deploy.WantRunning
+	next, err := s.NextGeneration(ctx, f.as) // a replay of that name may have been forgotten
+	if err != nil {
+		return err
+	}
+	shadow.Generation, shadow.Start = next-1, nil
+	records, err := a.replayPrepare(ctx, compiled, f, live, shadow)
 	if err != nil {
 		return err
 	}
 	a.printer.Note("%s replays %d records of %s", f.as, records, name)
-	shadow := live
-	shadow.Name, shadow.Replay, shadow.Wanted = f.as, spec, deploy.WantRunning
 	applied, err := s.Apply(ctx, shadow)
 	if err != nil {
 		return err
@@ -109,6 +127,60 @@ func (a *app) replayRun(ctx context.Context, s *deploy.Store, name string, f rep
 	return a.printer.Done(result,
 		"done     %d records in, %d out\nnext     millstream replay verify %s",
 		st.RecordsIn, st.RecordsOut, f.as)
+}
+
+// replayPrepare resolves the ranges of a replay and gives it the state it begins with.
+func (a *app) replayPrepare(ctx context.Context, p *plan.Plan, f replayFlags,
+	live, shadow deploy.Revision) (int64, error) {
+	if f.state == "" {
+		return a.replayRanges(ctx, p, f, shadow.Replay)
+	}
+	x, done, err := a.stateFor(ctx, f.state, live)
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	at, err := positionsByTopic(x)
+	if err != nil {
+		return 0, err
+	}
+	shadow.Replay.Forked = true
+	if _, err := a.replayRanges(ctx, p, f, shadow.Replay); err != nil {
+		return 0, err
+	}
+	records := int64(0)
+	for topic, spans := range shadow.Replay.Ranges {
+		for partition, span := range spans {
+			from, ok := at[topic][partition]
+			if !ok {
+				return 0, badSnapshot(fmt.Errorf("%w: it does not say where %s-%d was read to",
+					task.ErrExport, topic, partition))
+			}
+			spans[partition] = deploy.Span{From: from, To: max(from, span.To)}
+			records += spans[partition].To - from
+		}
+	}
+	return records, a.forkState(ctx, shadow, p, x)
+}
+
+// stateFor opens the snapshot that a replay begins with, or takes one of the live pipeline.
+func (a *app) stateFor(ctx context.Context, from string, live deploy.Revision,
+) (*task.StateExport, func(), error) {
+	if from != "live" {
+		return openSnapshot(from)
+	}
+	dir, err := os.MkdirTemp("", "millstream-fork-")
+	if err != nil {
+		return nil, nil, cannotWrite("a snapshot", err)
+	}
+	x, done, err := a.snapshotTo(ctx, live, filepath.Join(dir, "state"))
+	if err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return x, func() {
+		done()
+		_ = os.RemoveAll(dir) // it is in the system's folder for such
+	}, nil
 }
 
 // startedReplay is what run prints for machines.

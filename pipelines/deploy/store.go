@@ -94,6 +94,12 @@ func (s *Store) Apply(ctx context.Context, r Revision) (Revision, error) {
 	return s.apply(ctx, r, last.Number)
 }
 
+// NextGeneration is the generation that a Reset begins.
+func (s *Store) NextGeneration(ctx context.Context, name string) (int, error) {
+	last, err := s.last(ctx, name)
+	return last.Generation + 1, err
+}
+
 // Reset appends a new revision that begins anew, without what the pipeline has stored, and reads
 // its topics from start on.
 func (s *Store) Reset(ctx context.Context, r Revision, start map[string]map[int32]int64,

@@ -6,6 +6,7 @@
 //	GET /v1/pipelines/NAME/state                 what there is, and how far each task is
 //	GET /v1/pipelines/NAME/state/NODE            rows: of a key, or the first ones
 //	GET /v1/pipelines/NAME/state/NODE/export     all rows, as NDJSON
+//	GET /v1/pipelines/NAME/snapshot              all state, as `pipeline state import` takes it
 //	    Handler -> Source.Stores -> ask          here, from the state files (query.go, export.go)
 //	    Client                                   asks each worker for the tasks that run there
 //

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 )
@@ -17,6 +18,9 @@ type Error struct {
 
 	status int
 }
+
+// ErrUnknownPipeline reports a pipeline that does not run in this process.
+var ErrUnknownPipeline = errors.New("the pipeline does not run here")
 
 // Codes of errors.
 const (

@@ -36,6 +36,7 @@ func Handler(opts HandlerOptions) http.Handler {
 	}
 	h := &handler{opts}
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+Root+"{pipeline}/snapshot", h.guard(h.snapshot))
 	mux.HandleFunc("GET "+Root+"{pipeline}/state", h.guard(h.list))
 	mux.HandleFunc("GET "+Root+"{pipeline}/state/{node}", h.guard(h.ask))
 	mux.HandleFunc("GET "+Root+"{pipeline}/state/{node}/export", h.guard(h.export))

@@ -21,6 +21,7 @@ import (
 	"github.com/millstream-io/millstream/streams/client"
 	"github.com/millstream-io/millstream/streams/state"
 	"github.com/millstream-io/millstream/streams/task"
+	"github.com/millstream-io/millstream/streams/topology"
 )
 
 // instance is one run of a prepared revision: connectors that fill topics, the tasks of the
@@ -40,6 +41,8 @@ type instance struct {
 		outputs []*output
 		procs   *processes
 		stores  []query.Store // what can be looked at
+		// topology is what the worker runs.
+		topology *topology.Topology
 		// left is when each task was last seen here, by name.
 		left map[string]time.Time
 	}
@@ -141,11 +144,11 @@ func (in *instance) assemble(
 	a := &assembly{app: in.app, tasks: in.p.revision.App(), plan: in.p.plan, plugins: ops,
 		log: in.log, shadow: shadow, now: in.runner.opts.Now,
 		partitions: func(topic string) int32 { return made.partitions[topic] }}
-	topology, err := a.build()
+	built, err := a.build()
 	if err != nil {
 		return err
 	}
-	opts := task.Options{Topology: topology, Cluster: cluster, StateDir: in.runner.stateDir(),
+	opts := task.Options{Topology: built, Cluster: cluster, StateDir: in.runner.stateDir(),
 		Group: in.app, CommitInterval: in.p.plan.Resources.CommitInterval, Logger: in.log,
 		SkipLost: in.p.revision.SkipLost, State: state.Options{Budget: in.runner.budget}}
 	if in.shared() {
@@ -163,8 +166,8 @@ func (in *instance) assemble(
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.mu.worker, in.mu.procs = worker, procs
-	in.mu.stores = a.stores(topology, worker)
+	in.mu.worker, in.mu.procs, in.mu.topology = worker, procs, built
+	in.mu.stores = a.stores(built, worker)
 	if !in.replay() {
 		in.mu.ingests = in.makeIngests(cluster, made, procs, worker)
 		in.mu.outputs = in.makeOutputs(cluster, made, procs)

@@ -17,8 +17,8 @@ func (in *instance) shadow(ctx context.Context, cluster client.Cluster) (*shadow
 		return nil, nil
 	}
 	s := &shadow{spec: spec, edge: operator.NoTime}
-	if !windowed(in.p.plan) {
-		return s, nil
+	if spec.Forked || !windowed(in.p.plan) {
+		return s, nil // what began before the range is in its state
 	}
 	for _, source := range in.p.plan.Sources {
 		if source.TableOnly {

@@ -37,12 +37,17 @@ func (t *topics) ensure(ctx context.Context, replay bool) error {
 	if err := t.make(ctx, specs); err != nil {
 		return err
 	}
-	for _, n := range t.plan.Nodes { // made by the streams layer, cut as planned
+	t.planned()
+	return t.make(ctx, t.outputs(replay))
+}
+
+// planned notes how repartition topics are cut, which the streams layer makes.
+func (t *topics) planned() {
+	for _, n := range t.plan.Nodes {
 		if n.KeyBy != nil {
 			t.partitions[n.KeyBy.Topic] = t.wanted(n.KeyBy.Topic)
 		}
 	}
-	return t.make(ctx, t.outputs(replay))
 }
 
 // learn notes how the planned topics that exist are cut. A replay learns it of the live outputs, so

@@ -180,6 +180,34 @@ func stopped(err error) error {
 	return err
 }
 
+// Rows calls fn with every row, as the changelog has it: in the order of stores, windows and keys.
+func (v *View) Rows(fn func(key, value []byte) error) error {
+	var names []string
+	err := v.f.guard(func() error {
+		return v.tx.ForEach(func(name []byte, _ *bolt.Bucket) error {
+			if kind, store, ok := strings.Cut(string(name), "/"); ok && (kind == "k" || kind == "w") {
+				names = append(names, store)
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		err := v.Buckets(name, -1<<63, func(b Bucket) error {
+			prefix := b.id().appendPrefix(nil)
+			return v.Scan(b, nil, func(key, value []byte) error {
+				return fn(append(prefix[:len(prefix):len(prefix)], key...), value)
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Size is the bytes of the file that rows take, beside pages that are free.
 func (v *View) Size() int64 { return v.tx.Size() }
 

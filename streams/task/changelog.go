@@ -58,6 +58,9 @@ func (s *slab) copy(b []byte) []byte {
 	if b == nil {
 		return nil
 	}
+	if len(b) == 0 { // and not nil, which a changelog takes for a deletion
+		return []byte{}
+	}
 	if len(b) > slabBytes/4 {
 		return append([]byte{}, b...)
 	}

@@ -92,6 +92,32 @@
 // them: committed rows only, each view those of one commit. Workers of a group tell each other
 // where they can be asked (claim.Address, given.Places).
 //
+// # Exports
+//
+// Export writes the state of a pipeline to one file, Import makes it that of another one, or of a
+// new generation of it (export.go, import.go). What an export holds is a state the pipeline may
+// have: the rows of each task as of its last commit, readers of repartition topics before their
+// writers, and what is in those topics between the two. It comes from the changelogs and so costs
+// the tasks nothing. An import writes changelogs of its own, in the names of the other pipeline,
+// each ended by the task's commit record; the tasks restore from them as ever.
+//
+//	+---------+------------+--------+--------+-----+--------+
+//	| MSSTATE | version u8 | frame H| frame  | ... | frame E|
+//	+---------+------------+--------+--------+-----+--------+
+//
+//	0         4            8        9
+//	+---------+------------+--------+------------------------+
+//	| len u32 | CRC-32C u32| kind u8| body, len bytes        |  the sum covers kind and body
+//	+---------+------------+--------+------------------------+
+//
+//	H  JSON of exportHeader: parts with their shapes, the commit record of every task
+//	L  uvarint task | text source | records under way: varint time | key | value |
+//	   uvarint n | n * { text name | value }; key and value: varint length, -1 null
+//	R  uvarint task | rows: text changelog key | text value
+//	E  JSON of exportEnd: how many rows and records there were
+//
+// task is an index in the header's list, text has its length, a uvarint, in front.
+//
 // # Files
 //
 // <StateDir>/<app>/<sub>-<partition>.db and its companions, see package state.

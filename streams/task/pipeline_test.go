@@ -56,7 +56,12 @@ func country(city string) string { return "country-" + city[len(city)-1:] }
 
 func ridePipeline(t testing.TB, m client.Cluster) *topology.Topology {
 	t.Helper()
-	b := topology.NewBuilder(topology.Options{Sign: true, App: "rides", CloseAtEnd: true,
+	return ridePipelineAs(t, m, "rides")
+}
+
+func ridePipelineAs(t testing.TB, m client.Cluster, app string) *topology.Topology {
+	t.Helper()
+	b := topology.NewBuilder(topology.Options{Sign: true, App: app, CloseAtEnd: true,
 		OnError: operator.ErrorPolicy{DeadLetterTopic: "dlq"}})
 	b.Source("rides", "rides", topology.SourceOptions{})
 	b.Table("cities", "cities", topology.TableOptions{Broadcast: true})

@@ -210,20 +210,34 @@ func (p *plan) checkTopics() {
 // a filter keeps the state.
 func fingerprint(s *Sub) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "1 %s %d\n", s.Name, s.Partitions)
+	for _, line := range s.Shape("") {
+		fmt.Fprintf(h, "%s\n", line)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// Shape lists what state of the Sub depends on, a line each, without the name of its App in those
+// of its repartition topics: two Subs of one shape can go on with each other's state.
+func (s *Sub) Shape(app string) []string {
+	lines := []string{fmt.Sprintf("1 %s %d", s.Name, s.Partitions)}
 	for i := range s.Sources {
-		src := &s.Sources[i]
-		fmt.Fprintf(h, "source %s %s %d %d\n", src.ID, src.Topic, src.Partitions, len(src.Writers))
+		src, topic := &s.Sources[i], s.Sources[i].Topic
+		if src.Repartition() {
+			topic = strings.TrimPrefix(topic, app)
+		}
+		lines = append(lines, fmt.Sprintf("source %s %s %d %d", src.ID, topic, src.Partitions,
+			len(src.Writers)))
 	}
 	for i := range s.Tables {
-		fmt.Fprintf(h, "table %s %s %t\n", s.Tables[i].ID, s.Tables[i].Topic, s.Tables[i].Broadcast)
+		t := &s.Tables[i]
+		lines = append(lines, fmt.Sprintf("table %s %s %t", t.ID, t.Topic, t.Broadcast))
 	}
 	for i := range s.Nodes {
 		for _, x := range s.Nodes[i].Stores {
-			fmt.Fprintf(h, "store %s %d %s\n", x.Name, x.Kind, x.Format)
+			lines = append(lines, fmt.Sprintf("store %s %d %s", x.Name, x.Kind, x.Format))
 		}
 	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	return lines
 }
 
 // InternalTopics returns the topics that have to exist before tasks run, beside those of sources,
