@@ -22,7 +22,9 @@ const dialTimeout = 5 * time.Second
 // client connects to the broker of the settings. The first request tells whether it is there.
 func (a *app) client(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error) {
 	bootstrap := a.bootstrap()
+	watch := &away{printer: a.printer}
 	base := []kgo.Opt{
+		kgo.WithHooks(watch),
 		kgo.SeedBrokers(bootstrap...),
 		kgo.ClientID("millstream-cli"),
 		kgo.DialTimeout(dialTimeout),
@@ -44,6 +46,7 @@ func (a *app) client(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error) 
 		}
 		return nil, unreachable(bootstrap, err)
 	}
+	watch.answered()
 	return cl, nil
 }
 

@@ -177,7 +177,12 @@ func TestHangUpEndsAWaitingRequest(t *testing.T) {
 	require.NoError(t, err)
 	<-entered
 	require.NoError(t, leaving.Close())
-	require.ErrorIs(t, <-ended, context.Canceled)
+	select {
+	case err := <-ended:
+		require.ErrorIs(t, err, context.Canceled)
+	case <-time.After(30 * time.Second):
+		require.Fail(t, "nobody tells the handler that its client has gone")
+	}
 
 	staying := s.dial(t)
 	_, err = staying.Write(join)

@@ -25,15 +25,17 @@ func announce(t *testing.T, c net.Conn, size int) {
 	require.NoError(t, err)
 }
 
-// trickle sends n bytes every so often until that fails, and tells for how long it went well.
+// trickle sends n bytes every so often until that fails, and tells for how long it went well. After
+// 400 s, when nobody will close it any more, it gives up.
 func trickle(c net.Conn, n int, every time.Duration) time.Duration {
 	began := time.Now()
-	for {
+	for time.Since(began) < 400*time.Second {
 		time.Sleep(every)
 		if _, err := c.Write(make([]byte, n)); err != nil {
-			return time.Since(began)
+			break
 		}
 	}
+	return time.Since(began)
 }
 
 // largeMetadata is a request of 200 KiB, which takes 4 MiB of memory.
@@ -68,6 +70,7 @@ func TestTricklersAreClosedWhenOthersWait(t *testing.T) {
 		require.Equal(t, s.memory.total, s.memory.used.Load())
 		require.Zero(t, s.senders.closed.Load())
 		honest, began := s.dial(t), time.Now()
+		require.NoError(t, honest.SetDeadline(began.Add(10*time.Second)))
 		_, err := honest.Write(encodeRequest(0, apiVersionsRequest(0)))
 		require.NoError(t, err)
 		readFrame(t, honest)

@@ -64,8 +64,8 @@ func (c *checker) run(load context.Context, n *node) error {
 		select {
 		case <-tick.C:
 		case <-load.Done():
-		case <-n.ended:
-			return fmt.Errorf("the broker has ended: %v", n.process.ProcessState)
+		case <-n.Ended():
+			return n.How()
 		}
 	}
 	inFlight.Wait()

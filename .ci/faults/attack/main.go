@@ -34,12 +34,12 @@ func main() {
 	golden := flag.String("golden", "core/server/testdata/golden", "recorded requests")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the random numbers")
 	only := flag.String("only", "", "attacks to make, separated by commas; default all")
-	flag.StringVar(&n.binary, "binary", "", "the millstream program")
-	flag.StringVar(&n.dir, "dir", "", "directory for the data and the log")
+	flag.StringVar(&n.Binary, "binary", "", "the millstream program")
+	flag.StringVar(&n.Dir, "dir", "", "directory for the data and the log")
 	flag.IntVar(&n.port, "port", 21570, "the first of three ports")
 	flag.IntVar(&n.hard, "hard", 700, "MiB of memory that the process is killed at, where the machine has cgroups")
 	flag.Parse()
-	if n.binary == "" || n.dir == "" {
+	if n.Binary == "" || n.Dir == "" {
 		fmt.Fprintln(os.Stderr, "attack: name -binary and -dir")
 		os.Exit(2)
 	}
@@ -47,7 +47,7 @@ func main() {
 	err := run(&n, *span, *golden, *seed, *only)
 	n.kill()
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "attack: %v (the broker's log: %s)\n", err, n.log())
+		fmt.Fprintf(os.Stderr, "attack: %v (the broker's log: %s)\n", err, n.Log())
 		os.Exit(1)
 	}
 	fmt.Println("ok")
@@ -72,7 +72,7 @@ func run(n *node, span time.Duration, golden string, seed uint64, only string) e
 	}
 	load, stop := context.WithTimeout(ctx, span)
 	defer stop()
-	go func() { <-n.ended; stop() }()
+	go func() { <-n.Ended(); stop() }()
 	w := &world{node: n, requests: requests, only: strings.FieldsFunc(only, func(r rune) bool { return r == ',' })}
 	var all sync.WaitGroup
 	for i := range attacks {
@@ -111,7 +111,7 @@ func judge(ctx context.Context, n *node, before state, span time.Duration) error
 	for {
 		var err error
 		if after, err = n.state(ctx); err != nil {
-			return errors.Join(err, n.pause(ctx, 0))
+			return errors.Join(err, n.Pause(ctx, 0))
 		}
 		if after.goroutines <= before.goroutines+leftOver && after.sockets <= before.sockets+leftOver {
 			break
@@ -121,7 +121,7 @@ func judge(ctx context.Context, n *node, before state, span time.Duration) error
 				settleTime, after.goroutines, after.sockets, before.goroutines, before.sockets))
 			break
 		}
-		if err := n.pause(ctx, 200*time.Millisecond); err != nil {
+		if err := n.Pause(ctx, 200*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -133,14 +133,14 @@ func judge(ctx context.Context, n *node, before state, span time.Duration) error
 	for _, m := range []string{"millstream_connections_broken_total", "millstream_connections_refused_total",
 		"millstream_denied_accesses_total", "millstream_limit_refusals_total", "millstream_request_memory_waits_total",
 		"millstream_request_memory_slow_closed_total"} {
-		v, err := n.metric(ctx, m)
+		v, err := n.Metric(ctx, m)
 		if err != nil {
 			return err
 		}
 		fmt.Printf("  %s %.0f\n", m, v)
 	}
-	panics, err := n.metric(ctx, "millstream_request_panics_total")
-	lines, with := n.logged("panic")
+	panics, err := n.Metric(ctx, "millstream_request_panics_total")
+	lines, with := n.Logged("panic")
 	if err != nil || panics > 0 || len(with) > 0 {
 		errs = append(errs, fmt.Errorf("%.0f panics, %v %.300q", panics, err, with))
 	}

@@ -2,7 +2,7 @@
 // peer is gone without a word, as after a power cut, a pulled cable or a firewall that forgot a connection.
 // .ci/faults/halfopen makes the network and runs it.
 //
-//	cutlink -binary MILLSTREAM -dir DIR -namespace NAME [-keepalive]
+//	cutlink -binary MILLSTREAM -dir DIR -namespace NAME [-keepalive | -server]
 //
 // It is in one network namespace, with the broker and with clients that stay: a producer and a consumer whose records
 // are timed, and a member of a group of each protocol. NAME is the namespace at the other end of the interface "cut".
@@ -19,4 +19,12 @@
 //
 // With -keepalive connections.max.idle.ms is off: idle connections are found dead by TCP's keepalive (after 15 s, nine
 // probes 15 s apart), those with bytes in flight by the kernel's retries, of which the namespace has few.
+//
+// With -server it is the other way round: the host of the broker is gone, and our own programs are left. Beyond the link
+// are a worker with two pipelines, one that counts behind a repartition topic and one from a file to a topic and a file,
+// `produce`, whose input goes on, and `consume -F` of the results. What is sent over the link goes to an address that
+// nobody has, so that nothing answers, no ICMP and no ARP either: once for longer than transactions and sessions last,
+// once until the broker was killed and started anew. Each program has to give up its connections when the longest
+// request is over (20 s) and to say so, a command that begins meanwhile within 5 s; when the host is there again, results
+// have to come after one try to connect (10 s) and one pause (5 s); and in the end everything is there, each once.
 package main

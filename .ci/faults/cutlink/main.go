@@ -37,11 +37,12 @@ const (
 
 func main() {
 	var c cut
-	flag.StringVar(&c.node.binary, "binary", "", "the millstream program")
-	flag.StringVar(&c.node.dir, "dir", "", "directory for the data and the log")
+	flag.StringVar(&c.node.Binary, "binary", "", "the millstream program")
+	flag.StringVar(&c.node.Dir, "dir", "", "directory for the data and the log")
 	flag.StringVar(&c.namespace, "namespace", "", "the network namespace of the clients that are cut off")
 	flag.BoolVar(&c.node.keepalive, "keepalive", false, "leave idle connections to TCP's keepalive")
 	beyond := flag.Bool("beyond", false, "be the clients beyond the link")
+	server := flag.Bool("server", false, "the host of the broker is gone for our own clients")
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -49,15 +50,18 @@ func main() {
 	switch {
 	case *beyond:
 		err = runBeyond(ctx, os.Stdin, os.Stdout)
-	case c.node.binary == "" || c.node.dir == "" || c.namespace == "":
+	case c.node.Binary == "" || c.node.Dir == "" || c.namespace == "":
 		fmt.Fprintln(os.Stderr, "cutlink: name -binary, -dir and -namespace")
 		os.Exit(2)
+	case *server:
+		err = (&ours{node: &c.node, namespace: c.namespace}).run(ctx)
+		c.node.Kill()
 	default:
 		err = c.run(ctx)
-		c.node.kill()
+		c.node.Kill()
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "cutlink: %v (the broker's log: %s)\n", err, c.node.log())
+		fmt.Fprintf(os.Stderr, "cutlink: %v (the broker's log: %s)\n", err, c.node.Log())
 		os.Exit(1)
 	}
 }
@@ -85,7 +89,7 @@ func (c *cut) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer c.others.close()
-	if c.before, err = c.node.state(); err != nil {
+	if c.before, err = c.node.state(ctx); err != nil {
 		return err
 	}
 	began, err := c.startLost()
@@ -94,7 +98,7 @@ func (c *cut) run(ctx context.Context) (err error) {
 	}
 	defer func() { _ = c.lost.Process.Kill(); _ = c.lost.Wait() }()
 	half := func() bool { return c.others.owned("classic") == 3 && c.others.owned("kip848") == 3 }
-	if _, err := c.node.until(ctx, slack, "the members share the partitions", half); err != nil {
+	if _, err := c.node.Until(ctx, slack, "the members share the partitions", half); err != nil {
 		return err
 	}
 	if err := c.cutOff(ctx); err != nil {
@@ -112,9 +116,8 @@ func (c *cut) startLost() (began time.Time, err error) {
 	if err != nil {
 		return began, err
 	}
-	c.lost = exec.Command("ip", "netns", "exec", c.namespace, self, "-beyond")
+	c.lost = dyingWithMe(exec.Command("ip", "netns", "exec", c.namespace, self, "-beyond"))
 	c.lost.Stderr = os.Stderr
-	c.lost.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := c.lost.StdoutPipe()
 	if err != nil {
 		return began, err
@@ -134,6 +137,12 @@ func (c *cut) startLost() (began time.Time, err error) {
 	}
 	nanos, err := strconv.ParseInt(said, 10, 64)
 	return time.Unix(0, nanos), err
+}
+
+// dyingWithMe makes a process end when this one ends.
+func dyingWithMe(cmd *exec.Cmd) *exec.Cmd {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
 }
 
 // hear waits for a line of the clients beyond the link, and returns what is behind word.
@@ -168,7 +177,7 @@ func (c *cut) cutOff(ctx context.Context) error {
 	}
 	c.at = time.Now()
 	waiting := func() bool { _, unacked := c.node.established(); return unacked >= slowReaders }
-	if _, err := c.node.until(ctx, 2*time.Second, "bytes in flight are not acknowledged", waiting); err != nil {
+	if _, err := c.node.Until(ctx, 2*time.Second, "bytes in flight are not acknowledged", waiting); err != nil {
 		return err
 	}
 	here, unacked := c.node.established()
@@ -213,7 +222,7 @@ func (c *cut) consequences(ctx context.Context, began time.Time) error {
 
 // within waits for a condition that has to come in a span of time.
 func (c *cut) within(ctx context.Context, what string, is func() bool, since time.Time, least, most time.Duration) error {
-	at, err := c.node.until(ctx, time.Until(since.Add(most)), what, is)
+	at, err := c.node.Until(ctx, time.Until(since.Add(most)), what, is)
 	if err != nil {
 		return err
 	}
@@ -246,11 +255,11 @@ func (c *cut) leftovers(ctx context.Context) error {
 	var after state
 	clean := func() bool {
 		var err error
-		after, err = c.node.state()
+		after, err = c.node.state(ctx)
 		return err == nil && after.descriptors <= c.before.descriptors+leftDescriptors &&
 			after.goroutines <= c.before.goroutines+leftGoroutines && after.memory <= c.before.memory+leftMemory
 	}
-	_, err := c.node.until(ctx, slack, "descriptors, goroutines and memory are as before", clean)
+	_, err := c.node.Until(ctx, slack, "descriptors, goroutines and memory are as before", clean)
 	fmt.Printf("descriptors %d, before %d; goroutines %d, before %d; memory %d MiB, before %d\n", after.descriptors,
 		c.before.descriptors, after.goroutines, c.before.goroutines, after.memory>>20, c.before.memory>>20)
 	return errors.Join(err, c.others.judge())

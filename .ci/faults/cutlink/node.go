@@ -2,20 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/millstream-io/millstream/.ci/faults/broker"
 )
 
 const (
@@ -37,19 +31,11 @@ const settings = `broker:
 
 // node is the broker.
 type node struct {
-	binary, dir string
-	keepalive   bool
-	process     *exec.Cmd
-	ended       chan struct{} // closed when the process has
+	broker.Broker
+	keepalive bool
 }
 
-func (n *node) log() string { return filepath.Join(n.dir, "broker.log") }
-
 func (n *node) start(ctx context.Context) error {
-	out, err := os.Create(n.log())
-	if err != nil {
-		return err
-	}
 	idle := idleTimeout.Milliseconds()
 	if n.keepalive {
 		idle = -1
@@ -58,48 +44,9 @@ func (n *node) start(ctx context.Context) error {
 			return err
 		}
 	}
-	ready, config := filepath.Join(n.dir, "ready.json"), filepath.Join(n.dir, "node.yaml")
-	_ = os.Remove(ready)
-	text := fmt.Sprintf(settings, idle, sessionTimeout.Milliseconds())
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		return err
-	}
-	n.process = exec.Command(n.binary, "server", "--data-dir", filepath.Join(n.dir, "data"), "--listen", addr, "--insecure",
-		"--http", admin, "--config", config, "--ready-file", ready)
-	n.process.Stdout, n.process.Stderr = out, out
-	n.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := n.process.Start(); err != nil {
-		return err
-	}
-	n.ended = make(chan struct{})
-	go func() { _ = n.process.Wait(); close(n.ended) }()
-	serves := func() bool { _, err := os.Stat(ready); return err == nil }
-	_, err = n.until(ctx, 20*time.Second, "the broker serves", serves)
-	return err
-}
-
-// until waits for a condition and returns when it held. It fails if the broker ends, or after a span.
-func (n *node) until(ctx context.Context, most time.Duration, what string, is func() bool) (at time.Time, err error) {
-	deadline := time.After(most)
-	for !is() {
-		select {
-		case <-n.ended:
-			return at, errors.New("the broker has ended: " + n.process.ProcessState.String())
-		case <-ctx.Done():
-			return at, ctx.Err()
-		case <-deadline:
-			return at, fmt.Errorf("not within %v: %s", most.Round(time.Second), what)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	return time.Now(), nil
-}
-
-func (n *node) kill() {
-	if n.process != nil && n.ended != nil {
-		_ = n.process.Process.Kill()
-		<-n.ended
-	}
+	n.Admin = admin
+	return n.Start(ctx, broker.Options{Settings: fmt.Sprintf(settings, idle, sessionTimeout.Milliseconds()),
+		Args: []string{"--listen", addr, "--insecure"}})
 }
 
 // client is a franz-go client of the broker.
@@ -107,26 +54,42 @@ func client(opts ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(addr)}, opts...)...)
 }
 
+// connection is an established one, as one of its ends sees it.
+type connection struct {
+	// inode is that of the socket.
+	inode string
+	// unacked tells that not all bytes that were sent are acknowledged.
+	unacked bool
+}
+
+// connections are the established ones with a peer, in the network namespace of a process.
+func connections(pid int, peer string) (list []connection) {
+	const established = "01"
+	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", pid))
+	for line := range strings.Lines(string(data)) {
+		// sl, local, remote, state, bytes to send:bytes to read, timer, retransmits, user, timeout, inode.
+		fields := strings.Fields(line)
+		if len(fields) < 10 || fields[3] != established || !strings.HasPrefix(fields[2], hexIP(peer)) {
+			continue
+		}
+		list = append(list, connection{fields[9], !strings.HasPrefix(fields[4], "00000000:")})
+	}
+	return list
+}
+
 // established counts the broker's connections over the link, and those of them whose bytes are not all
 // acknowledged.
-func (n *node) established() (all, unacked int) { return established(n.process.Process.Pid, clientsIP) }
+func (n *node) established() (all, unacked int) { return established(n.Pid(), clientsIP) }
 
 // established counts the connections with a peer in the network namespace of a process.
 func established(pid int, peer string) (all, unacked int) {
-	const state = "01"
-	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", pid))
-	for line := range strings.Lines(string(data)) {
-		// sl, local, remote, state, bytes to send:bytes to read.
-		fields := strings.Fields(line)
-		if len(fields) < 5 || fields[3] != state || !strings.HasPrefix(fields[2], hexIP(peer)) {
-			continue
-		}
-		all++
-		if !strings.HasPrefix(fields[4], "00000000:") {
+	list := connections(pid, peer)
+	for _, c := range list {
+		if c.unacked {
 			unacked++
 		}
 	}
-	return all, unacked
+	return len(list), unacked
 }
 
 // hexIP is how the kernel writes an address: the bytes from the last to the first.
@@ -141,36 +104,11 @@ func hexIP(ip string) (hex string) {
 // state is what dead connections must leave as it was; memory is in bytes.
 type state struct{ descriptors, goroutines, memory int }
 
-var total = regexp.MustCompile(`goroutine profile: total (\d+)`)
-
-func (n *node) state() (s state, err error) {
-	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Get("http://" + admin + "/debug/pprof/goroutine?debug=1")
-	if err != nil {
+func (n *node) state(ctx context.Context) (s state, err error) {
+	if s.goroutines, err = n.Goroutines(ctx); err != nil {
 		return s, err
 	}
-	page, err := io.ReadAll(resp.Body)
-	_ = resp.Body.Close()
-	if err != nil {
-		return s, err
-	}
-	m := total.FindSubmatch(page)
-	if m == nil {
-		return s, fmt.Errorf("no number of goroutines in %.80q", page)
-	}
-	s.goroutines, _ = strconv.Atoi(string(m[1]))
-	proc := fmt.Sprintf("/proc/%d", n.process.Process.Pid)
-	fds, err := os.ReadDir(proc + "/fd")
-	if err != nil {
-		return s, err
-	}
-	s.descriptors = len(fds)
-	status, err := os.ReadFile(proc + "/status")
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kib, _ := strconv.Atoi(strings.Fields(rest)[0])
-			s.memory = kib << 10
-		}
-	}
+	descriptors, err := n.Descriptors()
+	s.descriptors, s.memory = len(descriptors), n.Memory("VmRSS")
 	return s, err
 }

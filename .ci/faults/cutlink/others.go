@@ -109,7 +109,7 @@ func startOthers(ctx context.Context, n *node) (o *others, err error) {
 	alone := func() bool {
 		return o.owned("classic") == sharedPartitions && o.owned("kip848") == sharedPartitions && o.timed() > 10
 	}
-	_, err = n.until(ctx, 20*time.Second, "the members have all partitions", alone)
+	_, err = n.Until(ctx, 20*time.Second, "the members have all partitions", alone)
 	return o, err
 }
 

@@ -1,4 +1,4 @@
-// Command mutate breaks one safety rule of core at a time and runs the tests that have to notice. .ci/faults/mutants
+// Command mutate breaks one rule of core, of streams or of pipelines at a time and runs the tests that have to notice. .ci/faults/mutants
 // runs it. The files stay as they are: the compiler is given changed copies (go test -overlay).
 //
 //	mutate [-run REGEXP] [-list] [-done FILE] [-most N]

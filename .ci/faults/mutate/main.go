@@ -21,17 +21,20 @@ type mutant struct {
 	rule string
 	// file holds old, once, and new takes its place.
 	file, old, new string
-	// tests are packages below core, run in this order until one fails; with a regular expression after a colon only
-	// some tests.
+	// tests are packages, run in this order until one fails; with a regular expression after a colon only some tests.
+	// They are named by their folders, without core where the file is there.
 	tests []string
 }
+
+// all are the mutants of all files.
+var all = slices.Concat(mutants, securityMutants, streamsMutants, stateMutants, operatorMutants, pipelineMutants)
 
 func main() {
 	var o options
 	flag.StringVar(&o.only, "run", "", "only rules that this regular expression matches")
 	flag.BoolVar(&o.list, "list", false, "only list the rules")
 	flag.StringVar(&o.done, "done", "", "a file that lists what was killed: that is skipped, and what is killed is added")
-	flag.IntVar(&o.most, "most", len(mutants)+len(securityMutants), "run so many at most")
+	flag.IntVar(&o.most, "most", len(all), "run so many at most")
 	flag.Parse()
 	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
@@ -61,7 +64,7 @@ func (o *options) selected() (todo []mutant, err error) {
 		rule, _, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 		killed[rule] = true
 	}
-	for _, m := range slices.Concat(mutants, securityMutants) {
+	for _, m := range all {
 		if wanted.MatchString(m.rule) && !killed[m.rule] {
 			todo = append(todo, m)
 		}
@@ -161,8 +164,11 @@ func (m *mutant) killer(dir string) (string, error) {
 	}
 	for _, t := range m.tests {
 		pkg, some, _ := strings.Cut(t, ":")
+		if strings.HasPrefix(m.file, "core/") {
+			pkg = "core/" + pkg
+		}
 		out, err := exec.Command("go", "test", "-overlay", file, "-vet=off", "-failfast", "-short", "-timeout", "120s",
-			"-run", some, "./core/"+pkg).CombinedOutput()
+			"-run", some, "./"+pkg).CombinedOutput()
 		if err == nil {
 			continue
 		}

@@ -107,7 +107,7 @@ func mutantRules(t *testing.T) map[string]bool {
 	files, err := filepath.Glob(filepath.Join(root(t), ".ci/faults/mutate/rules*.go"))
 	require.NoError(t, err)
 	rules := map[string]bool{}
-	entry := regexp.MustCompile(`(?m)^\t\{"((?:[^"\\]|\\.)*)", "core/`)
+	entry := regexp.MustCompile(`(?m)^\t\{"((?:[^"\\]|\\.)*)", "(?:core|streams|pipelines)/`)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
