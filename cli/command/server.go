@@ -29,7 +29,8 @@ func newServerCommand(a *app) *cobra.Command {
 	flags.String("data-dir", defaultDataDir, "folder of the log, state and built plugins")
 	flags.String("listen", defaultListen, "host:port for Kafka clients")
 	flags.String("http", defaultHTTP, "host:port of /healthz, /readyz, /metrics, /debug/pprof")
-	flags.String("roles", "", "worker: only run pipelines, of the cluster at --bootstrap, with others")
+	flags.String("roles", "", "worker: only run pipelines, of the cluster at --bootstrap, with\n"+
+		"others; broker,controller: leave them to such workers; else all of it, alone")
 	flags.String("state-memory", "512", "MiB of memory for state; beyond it tasks commit early")
 	flags.String("config", "", "YAML file with these settings, and broker configs under broker:")
 	flags.Bool("insecure", false, "allow addresses that other machines reach, without authentication")
@@ -67,11 +68,11 @@ func (a *app) serve(ctx context.Context, serving *bool) error {
 	}
 	limitMemory()
 	loosenTimers()
-	alone, err := a.workerOnly()
+	hasLog, pipelines, err := a.roles()
 	if err != nil {
 		return err
 	}
-	if alone {
+	if !hasLog {
 		*serving = true
 		return a.serveWorker(ctx, logger)
 	}
@@ -82,7 +83,7 @@ func (a *app) serve(ctx context.Context, serving *bool) error {
 	n, err := startNode(ctx, nodeOptions{stateMemory: stateMemory,
 		dataDir: a.settings.GetString("data-dir"), listen: a.settings.GetString("listen"),
 		http: a.settings.GetString("http"), readyFile: a.settings.GetString("ready-file"),
-		configs: a.settings.broker, insecure: a.settings.GetBool("insecure"),
+		configs: a.settings.broker, insecure: a.settings.GetBool("insecure"), noWorker: !pipelines,
 		logger: logger, output: a.streams.Out,
 	})
 	if err != nil {

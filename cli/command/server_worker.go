@@ -21,16 +21,19 @@ import (
 	"github.com/millstream-io/millstream/streams/client"
 )
 
-// workerOnly tells whether the node runs pipelines of a cluster elsewhere and has no log itself.
-func (a *app) workerOnly() (bool, error) {
+// roles are what the process does: have the log, run pipelines.
+func (a *app) roles() (log, pipelines bool, err error) {
 	switch roles := a.settings.GetString("roles"); roles {
 	case "", "broker,controller,worker":
-		return false, nil
+		return true, true, nil
+	case "broker,controller":
+		return true, false, nil
 	case "worker":
-		return true, nil
+		return false, true, nil
 	default:
-		return false, output.Usage("BAD_ROLES", "--roles "+roles+" is not supported").
-			WithDo("leave it out for a whole node, or say --roles worker")
+		return false, false, output.Usage("BAD_ROLES", "--roles "+roles+" is not supported").
+			WithDo("leave it out for a whole node, or say --roles broker,controller for one whose " +
+				"pipelines others run, or --roles worker for one of those")
 	}
 }
 

@@ -46,6 +46,8 @@ type nodeOptions struct {
 	configs   map[string]string
 	// insecure allows listeners without authentication beyond this machine.
 	insecure bool
+	// noWorker leaves pipelines to worker processes: two that do not share would run each twice.
+	noWorker bool
 	// stateMemory bounds what states of pipelines take in memory, in bytes; 0 is the runner's default.
 	stateMemory int64
 	logger      *slog.Logger
@@ -93,8 +95,10 @@ func startNode(ctx context.Context, opts nodeOptions) (*node, error) {
 		return nil, explainOpen(err, opts)
 	}
 	n.broker = broker
-	if err := n.startWorker(ctx); err != nil {
-		return nil, errors.Join(err, n.close())
+	if !opts.noWorker {
+		if err := n.startWorker(ctx); err != nil {
+			return nil, errors.Join(err, n.close())
+		}
 	}
 	if err := n.announce(); err != nil {
 		return nil, errors.Join(err, n.close())

@@ -170,6 +170,7 @@ func TestHangUpEndsAWaitingRequest(t *testing.T) {
 			}
 			return r.message.ResponseKind(), nil
 		}})
+	t.Cleanup(func() { close(gate) })
 	join := encodeRequest(1, kmsg.NewPtrJoinGroupRequest())
 
 	leaving := s.dial(t)
@@ -180,7 +181,7 @@ func TestHangUpEndsAWaitingRequest(t *testing.T) {
 	select {
 	case err := <-ended:
 		require.ErrorIs(t, err, context.Canceled)
-	case <-time.After(30 * time.Second):
+	case <-time.After(10 * time.Second):
 		require.Fail(t, "nobody tells the handler that its client has gone")
 	}
 

@@ -183,7 +183,7 @@ func (n *node) finish(ctx context.Context) error {
 		}
 	}
 	if len(damages) > 0 || !bytes.Contains(out, []byte("segments")) {
-		return fmt.Errorf("doctor: %.5q of %.200q", damages, out)
+		return fmt.Errorf("doctor: %.200q of %.200q", damages, out)
 	}
 	return nil
 }

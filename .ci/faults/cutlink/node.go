@@ -33,6 +33,8 @@ const settings = `broker:
 type node struct {
 	broker.Broker
 	keepalive bool
+	// roles are those of the broker, "" for all.
+	roles string
 }
 
 func (n *node) start(ctx context.Context) error {
@@ -46,7 +48,7 @@ func (n *node) start(ctx context.Context) error {
 	}
 	n.Admin = admin
 	return n.Start(ctx, broker.Options{Settings: fmt.Sprintf(settings, idle, sessionTimeout.Milliseconds()),
-		Args: []string{"--listen", addr, "--insecure"}})
+		Args: []string{"--listen", addr, "--insecure", "--roles", n.roles}})
 }
 
 // client is a franz-go client of the broker.
