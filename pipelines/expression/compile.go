@@ -52,7 +52,8 @@ type Set struct {
 func NewSet(scope *Scope) *Set {
 	s := &Set{scope: scope, names: map[string]*name{}}
 	add := func(root string, format Format) {
-		s.docs = append(s.docs, &document{root: root, format: format, tree: &path{}})
+		s.docs = append(s.docs, &document{root: root, header: RowHeader(root),
+			format: format, tree: &path{}})
 	}
 	add("value", scope.Value.Format)
 	add("key", scope.Key.Format)

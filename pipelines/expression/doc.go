@@ -6,7 +6,8 @@
 // expressions of one node against a scope: each is parsed and type-checked by expr-lang/expr,
 // then every fixed path like value.a.b, headers.x or window.start is replaced by one flat name.
 // An Env belongs to one worker and one Set. Env.Reset takes a record; the first program that
-// needs the value scans its JSON once for all paths of the set (scan.go). A program of the common
+// needs the value scans its JSON once for all paths of the set (scan.go), or, if it has the
+// skeleton of an earlier one, only compares it with that (shape.go). A program of the common
 // subset runs as typed closures over what was found (lower.go). For any other, and where a closure
 // bails out, what the program uses is boxed into one reused map, and the expr VM runs. A program
 // that is only a path has its bytes copied to the output as they came in.
@@ -29,6 +30,6 @@
 //
 // type.go scope.go (what names mean), compile.go flatten.go issue.go (compilation), function.go
 // (what can be called), record.go env.go program.go (running), lower.go lower_ops.go operand.go
-// (typed code), scan.go decode.go encode.go (JSON), projection.go patch.go template.go (new
+// (typed code), scan.go shape.go decode.go encode.go (JSON), projection.go patch.go template.go (new
 // values).
 package expression

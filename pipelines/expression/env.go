@@ -50,6 +50,7 @@ type docState struct {
 	err        error
 	// trusted: the caller said that data is valid, and only part of it was looked at here.
 	trusted bool
+	shapes  shapes // of earlier records
 }
 
 // complete looks at all of a document that was only trusted so far. A caller may be wrong, and
@@ -123,7 +124,7 @@ func (e *Env) document(i int) *docState {
 	case i == 1:
 		d.data = e.rec.Key
 	default:
-		d.data, _ = e.rec.header(RowHeader(spec.root))
+		d.data, _ = e.rec.header(spec.header)
 		valid = e.rec.RowsValid
 	}
 	switch {
@@ -134,8 +135,7 @@ func (e *Env) document(i int) *docState {
 		clear(d.spans)
 		d.spans[0].kind = 'n'
 	default:
-		e.scan.spans = d.spans
-		d.err = e.scan.run(d.data, spec.tree, spec.wanted, !valid)
+		d.err = d.read(&e.scan, spec, !valid)
 		d.trusted = valid
 		if i == 0 && d.err == nil {
 			e.rec.ValueValid = true
@@ -145,6 +145,20 @@ func (e *Env) document(i int) *docState {
 		bad.What = spec.root
 	}
 	return d
+}
+
+// read scans data for the paths that are asked for.
+func (d *docState) read(s *scanner, spec *document, validate bool) error {
+	s.spans = d.spans
+	some := spec.wanted > 0 || validate
+	if some && d.shapes.fits(s, d.data, validate) {
+		return nil
+	}
+	err := s.run(d.data, spec.tree, spec.wanted, validate)
+	if some && err == nil {
+		d.shapes.miss(d.data, spec.tree, spec.wanted, !validate)
+	}
+	return err
 }
 
 // load puts what a program needs into the flat environment. ok is false when the record has a

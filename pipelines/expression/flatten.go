@@ -52,6 +52,7 @@ const separator = "\x1f"
 // document is one JSON or text the set reads: the value, the key or a row.
 type document struct {
 	root   string // value, key or the row's name
+	header string // of a row
 	format Format
 	tree   *path
 	count  int // path ids given out
