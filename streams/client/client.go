@@ -33,6 +33,9 @@ type Fetched struct {
 	From, Next int64
 	// End is the end of the log when the run was read.
 	End int64
+	// Free, unless nil, takes the memory of the records and their bytes back for others to come. Its
+	// receiver may call it once, when nobody refers to any of it any more, or never.
+	Free func()
 }
 
 // Consumer reads what is committed of partitions from positions its user assigns. It is used by one

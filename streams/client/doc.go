@@ -25,14 +25,25 @@
 //     none twice, none left out. A position that is not in the log any more is an error, never a
 //     silent jump.
 //
+// # A transaction's records
+//
+// Most of what a pipeline writes goes through a Transactor, so it makes its batches itself: Send
+// encodes records into the batch of their partition (kafka_batches.go), and full batches, all of
+// them at a Flush, go to their leaders, one request at a time to each broker with one batch of each
+// partition (kafka_txn_send.go). A request without an answer is sent again: by the sequences of its
+// batches the broker tells what it has. With one batch of a partition on its way there is no gap
+// that a later one could jump. What a broker refuses for good, and every end of the right to the
+// transaction, ends the Transactor. A Producer goes through kgo, record by record.
+//
 // # Goroutines
 //
 // Kafka: those of the kgo clients, and one per Member that sends heartbeats, ended by Close; of a
-// Consumer the one of manage, and one for each fetch and look-up of leaders on its way.
+// Consumer the one of manage, and one for each fetch and look-up of leaders on its way; of a
+// Transactor one for each produce request and look-up on its way, ended by Close.
 // Memory: none.
 //
 // # Locks
 //
-// kafkaConsumer.mu, kafkaProducer.mu, kafkaMember.mu, memGroup.mu and Memory.mu; none is held over
+// kafkaConsumer.mu, spareMemory.mu, txnQueue, unacked.mu (also within txnQueue), kafkaMember.mu, memGroup.mu and Memory.mu; none is held over
 // a wait, and only memGroup.mu over callbacks (Claim, Assign).
 package client

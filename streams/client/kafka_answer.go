@@ -54,10 +54,13 @@ func (a *answer) measure() (next int64, whole int) {
 	return next, len(a.batches)
 }
 
-// decode makes records of the first batches, about runRecords.
-func (a *answer) decode(it *record.Iterator) (Fetched, error) {
-	run := Fetched{TopicPartition: a.of.tp, Next: a.from, End: a.end,
-		Records: make([]record.Record, 0, a.count()+1)} // the end of a batch takes a place
+// decode makes records of the first batches, about runRecords, in the memory mem.
+func (a *answer) decode(it *record.Iterator, mem *runMemory) (Fetched, error) {
+	if n := a.count() + 1; cap(mem.records) < n { // the end of a batch takes a place
+		mem.records = make([]record.Record, 0, n)
+	}
+	run := Fetched{TopicPartition: a.of.tp, Next: a.from, End: a.end, Records: mem.records[:0]}
+	defer func() { mem.records = run.Records }()
 	for len(a.batches) > 0 && len(run.Records) < runRecords {
 		batch, rest, err := record.Next(a.batches)
 		if err != nil {
@@ -67,7 +70,7 @@ func (a *answer) decode(it *record.Iterator) (Fetched, error) {
 			return run, fmt.Errorf("read batch: %w", err)
 		}
 		if !a.drops(batch) {
-			if run.Records, err = a.append(run.Records, it, batch); err != nil {
+			if run.Records, err = a.append(run.Records, it, batch, mem); err != nil {
 				return run, fmt.Errorf("read batch: %w", err)
 			}
 		}
@@ -114,11 +117,13 @@ func (a *answer) drops(batch record.Batch) bool {
 // append decodes one batch, without what is below the offset that was asked for. Records keep their
 // bytes: those of the batch, or of one buffer it is decompressed into.
 func (a *answer) append(records []record.Record, it *record.Iterator, batch record.Batch,
+	mem *runMemory,
 ) ([]record.Record, error) {
+	it.Swap(mem.next())
+	defer func() { mem.used(it.Swap(nil)) }()
 	if err := it.Reset(batch, maxPlain); err != nil {
 		return records, err
 	}
-	defer it.Keep()
 	if n := int(batch.Count()) + 1; cap(records)-len(records) < n && n <= len(batch)*64 {
 		grown := make([]record.Record, len(records), len(records)+min(n, maxGrow))
 		copy(grown, records)

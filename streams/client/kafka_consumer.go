@@ -35,6 +35,7 @@ type kafkaConsumer struct {
 	}
 	// iterator is used by Poll only.
 	iterator record.Iterator
+	spare    spareMemory
 }
 
 var _ Consumer = (*kafkaConsumer)(nil)
@@ -149,13 +150,16 @@ func (c *kafkaConsumer) Poll(ctx context.Context) ([]Fetched, error) {
 		if a.err != nil {
 			return nil, fmt.Errorf("read %s at %d: %w", a.of.tp, a.of.at, domain(a.err))
 		}
-		run, err := a.decode(&c.iterator)
+		mem := c.spare.take()
+		run, err := a.decode(&c.iterator, mem)
 		if err != nil {
 			return nil, fmt.Errorf("read %s at %d: %w", a.of.tp, a.of.at, err)
 		}
 		if c.handOut(a, &run) {
+			run.Free = func() { c.spare.put(mem) }
 			return []Fetched{run}, nil
 		}
+		c.spare.put(mem)
 	}
 }
 

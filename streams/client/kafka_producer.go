@@ -3,8 +3,6 @@ package client
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -15,28 +13,13 @@ import (
 // kafkaProducer produces with a kgo client of its own: closing it is the only way to be sure that
 // what it has not sent is never sent.
 type kafkaProducer struct {
+	*unacked
 	client *kgo.Client
-	limit  int64 // bytes without acknowledgement
-	stall  time.Duration
-	log    *slog.Logger
 	// large sends records that need a batch of their own; nil before the first.
 	large    *kgo.Client
 	newLarge func() (*kgo.Client, error)
-	// onMove, if set, hears what more a partition has on its way, or less; mu is held.
-	onMove func(tp TopicPartition, bytes int64)
 	// known holds the partitions that have acknowledged a record. Only Send uses it.
 	known map[TopicPartition]bool
-
-	mu struct {
-		sync.Mutex
-		// bytes and sends that are not acknowledged.
-		bytes int64
-		sends int
-		acked map[TopicPartition]int64
-		err   error
-		// moved is closed when a send was acknowledged or failed; nil when nobody waits.
-		moved chan struct{}
-	}
 }
 
 var _ Producer = (*kafkaProducer)(nil)
@@ -70,15 +53,12 @@ func (k *Kafka) Producer() (Producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &kafkaProducer{
-		client: client, limit: k.opts.BufferBytes, known: map[TopicPartition]bool{},
-		stall: k.opts.StallAfter, log: k.opts.Logger,
+	return &kafkaProducer{
+		client: client, unacked: newUnacked(k.opts), known: map[TopicPartition]bool{},
 		newLarge: func() (*kgo.Client, error) {
 			return k.newProducer(kgo.ProducerLinger(0), kgo.ProducerBatchMaxBytes(largeBatch))
 		},
-	}
-	p.mu.acked = map[TopicPartition]int64{}
-	return p, nil
+	}, nil
 }
 
 // sent is one Send on its way. kgo calls its promises from one goroutine at a time.
@@ -165,7 +145,7 @@ func (p *kafkaProducer) produce(ctx context.Context, client *kgo.Client, tp Topi
 		}
 		s.bytes += int64(len(r.Key)+len(r.Value)) + 16
 	}
-	if err := p.admit(ctx, tp, s.bytes); err != nil {
+	if err := p.admit(ctx, s.bytes); err != nil {
 		return err
 	}
 	done := s.done
@@ -188,56 +168,6 @@ func headerSlab(records []record.Record) []kgo.RecordHeader {
 	return make([]kgo.RecordHeader, n)
 }
 
-// admit waits until bytes more may be on their way.
-func (p *kafkaProducer) admit(ctx context.Context, tp TopicPartition, bytes int64) error {
-	for {
-		p.mu.Lock()
-		if err := p.mu.err; err != nil {
-			p.mu.Unlock()
-			return err
-		}
-		if p.mu.sends == 0 || p.mu.bytes+bytes <= p.limit {
-			p.mu.bytes += bytes
-			p.mu.sends++
-			if p.onMove != nil {
-				p.onMove(tp, bytes)
-			}
-			p.mu.Unlock()
-			return nil
-		}
-		moved, bytes := p.movedLocked(), p.mu.bytes
-		p.mu.Unlock()
-		if err := p.wait(ctx, moved, bytes); err != nil {
-			return err
-		}
-	}
-}
-
-// wait waits until something was acknowledged, and logs it when that takes long.
-func (p *kafkaProducer) wait(ctx context.Context, moved <-chan struct{}, bytes int64) error {
-	began := time.Now()
-	stalled := time.NewTicker(p.stall)
-	defer stalled.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-moved:
-			return nil
-		case <-stalled.C:
-			p.log.Warn("the broker does not take records, they wait: is it up, and has its disk space?",
-				"waited", time.Since(began).Round(time.Millisecond), "bytes", bytes)
-		}
-	}
-}
-
-func (p *kafkaProducer) movedLocked() chan struct{} {
-	if p.mu.moved == nil {
-		p.mu.moved = make(chan struct{})
-	}
-	return p.mu.moved
-}
-
 // done is the promise of every record of a Send.
 func (s *sent) done(r *kgo.Record, err error) {
 	s.left--
@@ -250,66 +180,12 @@ func (s *sent) done(r *kgo.Record, err error) {
 	if s.left > 0 {
 		return
 	}
-	p := s.p
-	p.mu.Lock()
-	p.mu.bytes -= s.bytes
-	p.mu.sends--
-	if p.onMove != nil {
-		p.onMove(s.tp, -s.bytes)
-	}
-	if s.next > p.mu.acked[s.tp] {
-		p.mu.acked[s.tp] = s.next
-	}
-	if s.err != nil && p.mu.err == nil {
-		p.mu.err = s.err
-	}
-	moved := p.mu.moved
-	p.mu.moved = nil
-	p.mu.Unlock()
-	if moved != nil {
-		close(moved)
-	}
-}
-
-// Flush implements Producer.
-func (p *kafkaProducer) Flush(ctx context.Context) error {
-	for {
-		p.mu.Lock()
-		if p.mu.sends == 0 || p.mu.err != nil {
-			err := p.mu.err
-			p.mu.Unlock()
-			return err
-		}
-		moved, bytes := p.movedLocked(), p.mu.bytes
-		p.mu.Unlock()
-		if err := p.wait(ctx, moved, bytes); err != nil {
-			return err
-		}
-	}
-}
-
-// Acked implements Producer.
-func (p *kafkaProducer) Acked(tp TopicPartition) int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if next, ok := p.mu.acked[tp]; ok {
-		return next
-	}
-	return -1
+	s.p.settle(s.tp, s.bytes, s.next, s.err)
 }
 
 // Close implements Producer.
 func (p *kafkaProducer) Close() {
-	p.mu.Lock()
-	if p.mu.err == nil {
-		p.mu.err = ErrClosed
-	}
-	moved := p.mu.moved
-	p.mu.moved = nil
-	p.mu.Unlock()
-	if moved != nil {
-		close(moved)
-	}
+	_ = p.fail(ErrClosed)
 	p.client.Close()
 	if p.large != nil {
 		p.large.Close()

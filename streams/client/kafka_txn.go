@@ -4,169 +4,195 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/millstream-io/millstream/core/record"
+	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 // transactionTimeout is how long the log keeps a transaction open whose producer says nothing: as
 // long as readers may have to wait behind one that was killed, unless its next holder ends it.
 const transactionTimeout = 40 * time.Second
 
-// laneBytes bounds what one partition has on its way. It keeps batches below what any topic takes
-// (Kafka's default limit is 1 MiB), although the client would make them as large as requests.
-const laneBytes = loneBytes
-
-// kafkaTransactor is a kgo client with a transactional id. A client of its own per id, because the
-// id, the producer epoch and the sequences of all partitions belong together.
+// kafkaTransactor is the producer of a transactional id. It makes the batches of each partition
+// itself, as records come, and sends the finished ones, one request at a time to each broker, with
+// the sequences by which a broker knows a batch that comes again. Its user's goroutine makes
+// batches and ends transactions; queue has what others need to send them.
 type kafkaTransactor struct {
-	kafkaProducer
-	id    string
+	*unacked
+	client *kgo.Client // connections only
+	id     string
+	admin  kafkaAdmin
+	// bumps: transactions are those of KIP-890, version 2. A batch takes its partition into the
+	// transaction, and the end of one raises the epoch. Else partitions are told before.
+	bumps bool
+	// pid and epoch are those of the transaction that is open or next.
+	pid   int64
+	epoch int16
 	begun bool
-	admin kafkaAdmin
 	// ids are the topic ids of topics whose offsets were committed: from version 6 on the request
 	// has those in the place of names.
-	ids map[string][16]byte
-	// waiting is what each partition has on its way, guarded by kafkaProducer.mu.
-	waiting map[TopicPartition]int64
+	ids   map[string][16]byte
+	lanes map[TopicPartition]*txnLane
+	// open are the lanes with a batch that is not finished, openBytes what is in those.
+	open      []*txnLane
+	openBytes int64
+
+	closing context.Context
+	close   context.CancelFunc
+	running sync.WaitGroup
+	queue   txnQueue
 }
 
 var _ Transactor = (*kafkaTransactor)(nil)
 
 // Transactor implements Cluster.
 func (k *Kafka) Transactor(ctx context.Context, id string) (Transactor, error) {
-	client, err := k.newProducer(kgo.ProducerLinger(k.opts.Linger), kgo.TransactionalID(id),
-		kgo.TransactionTimeout(transactionTimeout), kgo.ProducerBatchMaxBytes(largeBatch))
+	bumps, err := k.transactionsBump(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("ask for the features of the cluster: %w", domain(err))
 	}
-	// This takes the id over: epochs before are refused from now on, and the answer comes when a
-	// transaction that was open has its markers.
-	err = settled(ctx, func() error {
-		_, _, err := client.ProducerID(ctx)
-		return err
-	})
+	client, err := kgo.NewClient(k.kgo(kgo.MaxVersions(txnVersions(bumps)))...)
 	if err != nil {
-		client.Close()
+		return nil, fmt.Errorf("make Kafka transactor: %w", err)
+	}
+	t := &kafkaTransactor{unacked: newUnacked(k.opts), client: client, id: id, admin: k.admin,
+		bumps: bumps, ids: map[string][16]byte{}, lanes: map[TopicPartition]*txnLane{}}
+	t.closing, t.close = context.WithCancel(context.Background())
+	t.queue.busy = map[int32]bool{}
+	if err := t.takeOver(ctx); err != nil {
+		t.Close()
 		return nil, fmt.Errorf("take over transactional id %s: %w", id, lost(err))
 	}
-	t := &kafkaTransactor{id: id, admin: k.admin, ids: map[string][16]byte{},
-		waiting: map[TopicPartition]int64{}}
-	t.client, t.limit, t.stall, t.log = client, k.opts.BufferBytes, k.opts.StallAfter, k.opts.Logger
-	t.mu.acked = map[TopicPartition]int64{}
-	t.onMove = func(tp TopicPartition, bytes int64) { t.waiting[tp] += bytes }
 	return t, nil
 }
 
-// Send implements Producer.
-func (t *kafkaTransactor) Send(ctx context.Context, tp TopicPartition, records []record.Record,
-) (int, error) {
-	if len(records) > 0 && !t.begun {
-		if err := t.client.BeginTransaction(); err != nil {
-			return 0, fmt.Errorf("begin transaction of %s: %w", t.id, lost(err))
-		}
-		t.begun = true
+// transactionsBump tells whether the cluster's transactions are those of version 2.
+func (k *Kafka) transactionsBump(ctx context.Context) (bool, error) {
+	versions, err := kmsg.NewPtrApiVersionsRequest().RequestWith(ctx, k.shared)
+	if err == nil {
+		err = kerr.ErrorForCode(versions.ErrorCode)
 	}
-	for n := 0; n < len(records); {
-		m, bytes := n, int64(0)
-		for m < len(records) && (m == n || bytes+int64(size(&records[m])) <= laneBytes) {
-			bytes += int64(size(&records[m]))
-			m++
-		}
-		if err := t.room(ctx, tp, bytes); err != nil {
-			return n, err
-		}
-		if err := t.produce(ctx, t.client, tp, records[n:m]); err != nil {
-			return n, err
-		}
-		n = m
+	if err != nil {
+		return false, err
 	}
-	return len(records), nil
+	for _, f := range versions.FinalizedFeatures {
+		if f.Name == "transaction.version" {
+			return f.MaxVersionLevel >= 2, nil
+		}
+	}
+	return false, nil
 }
 
-// room waits until bytes more of a partition may be on their way.
-func (t *kafkaTransactor) room(ctx context.Context, tp TopicPartition, bytes int64) error {
-	for {
-		t.mu.Lock()
-		if err := t.mu.err; err != nil {
-			t.mu.Unlock()
-			return err
-		}
-		have := t.waiting[tp]
-		if have <= 0 || have+bytes <= laneBytes {
-			t.mu.Unlock()
-			return nil
-		}
-		moved, all := t.movedLocked(), t.mu.bytes
-		t.mu.Unlock()
-		if err := t.wait(ctx, moved, all); err != nil {
-			return err
-		}
+// txnVersions are the versions a transactor may speak. From some on requests mean transactions of
+// version 2; Produce 13 names topics by id, which costs a look-up and gives nothing here.
+func txnVersions(bumps bool) *kversion.Versions {
+	v := kversion.Stable()
+	v.SetMaxKeyVersion(int16(kmsg.Produce), 12)
+	if !bumps {
+		v.SetMaxKeyVersion(int16(kmsg.Produce), 11)
+		v.SetMaxKeyVersion(int16(kmsg.AddPartitionsToTxn), 3) // 4 is for brokers
+		v.SetMaxKeyVersion(int16(kmsg.EndTxn), 4)
+		v.SetMaxKeyVersion(int16(kmsg.TxnOffsetCommit), 4)
 	}
+	return v
+}
+
+// takeOver asks for a producer epoch of the id: those before are refused from now on, and the answer
+// comes when a transaction that was open has its markers.
+func (t *kafkaTransactor) takeOver(ctx context.Context) error {
+	return settled(ctx, func() error {
+		init := kmsg.NewPtrInitProducerIDRequest()
+		init.TransactionalID = &t.id
+		init.TransactionTimeoutMillis = int32(transactionTimeout.Milliseconds())
+		init.ProducerID, init.ProducerEpoch = -1, -1
+		resp, err := init.RequestWith(ctx, t.client)
+		if err == nil {
+			err = kerr.ErrorForCode(resp.ErrorCode)
+		}
+		if err == nil {
+			t.pid, t.epoch = resp.ProducerID, resp.ProducerEpoch
+		}
+		return err
+	})
 }
 
 // Commit implements Transactor.
 func (t *kafkaTransactor) Commit(ctx context.Context, group string,
 	next map[TopicPartition]int64,
 ) error {
-	if err := t.Flush(ctx); err != nil {
-		return err
-	}
+	t.finishAll()
 	if !t.begun {
-		return nil
+		return t.failed()
 	}
-	if len(next) > 0 {
+	if len(next) > 0 { // while the batches are on their way
 		if err := t.offsets(ctx, group, next); err != nil {
 			return t.fail(fmt.Errorf("commit offsets of group %s in transaction of %s: %w", group, t.id,
 				lost(err)))
 		}
 	}
+	if err := t.unacked.Flush(ctx); err != nil {
+		return err
+	}
 	// Whatever error comes now, the log may have taken the commit: only who takes over the id can
 	// tell.
-	if err := t.client.EndTransaction(ctx, kgo.TryCommit); err != nil {
+	if err := t.end(ctx, true); err != nil {
 		return t.fail(fmt.Errorf("commit transaction of %s: %w: %w", t.id, ErrLost, err))
 	}
-	t.begun = false
 	return nil
 }
 
-// fail makes err the answer to everything that follows.
-func (t *kafkaTransactor) fail(err error) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.mu.err == nil {
-		t.mu.err = err
-	}
-	return err
+// end ends the transaction. Asked again, a coordinator says the same as the first time.
+func (t *kafkaTransactor) end(ctx context.Context, commit bool) error {
+	return settled(ctx, func() error {
+		end := kmsg.NewPtrEndTxnRequest()
+		end.TransactionalID, end.Commit = t.id, commit
+		end.ProducerID, end.ProducerEpoch = t.pid, t.epoch
+		resp, err := end.RequestWith(ctx, t.client)
+		if err == nil {
+			err = kerr.ErrorForCode(resp.ErrorCode)
+		}
+		if err != nil {
+			return err
+		}
+		t.begun = false
+		bumped := t.bumps && resp.ProducerID >= 0 && resp.ProducerEpoch >= 0
+		if bumped {
+			t.pid, t.epoch = resp.ProducerID, resp.ProducerEpoch
+		}
+		for _, l := range t.lanes {
+			if l.added = false; bumped {
+				l.sequence = 0
+			}
+		}
+		return nil
+	})
 }
 
 // offsets makes offsets of a group part of the transaction. The member of the group is left out:
 // what keeps a former owner of the partitions out is the epoch of the transactional id.
 func (t *kafkaTransactor) offsets(ctx context.Context, group string,
 	next map[TopicPartition]int64,
-) error {
-	pid, epoch, err := t.client.ProducerID(ctx)
-	if err != nil {
-		return err
-	}
-	add := kmsg.NewPtrAddOffsetsToTxnRequest()
-	add.TransactionalID, add.ProducerID, add.ProducerEpoch, add.Group = t.id, pid, epoch, group
-	err = settled(ctx, func() error {
-		resp, err := add.RequestWith(ctx, t.client)
+) (err error) {
+	if !t.bumps { // else the commit of the offsets does it
+		add := kmsg.NewPtrAddOffsetsToTxnRequest()
+		add.TransactionalID, add.ProducerID, add.ProducerEpoch, add.Group = t.id, t.pid, t.epoch, group
+		err = settled(ctx, func() error {
+			resp, err := add.RequestWith(ctx, t.client)
+			if err != nil {
+				return err
+			}
+			return kerr.ErrorForCode(resp.ErrorCode)
+		})
 		if err != nil {
 			return err
 		}
-		return kerr.ErrorForCode(resp.ErrorCode)
-	})
-	if err != nil {
-		return err
 	}
 	commit := kmsg.NewPtrTxnOffsetCommitRequest()
-	commit.TransactionalID, commit.ProducerID, commit.ProducerEpoch = t.id, pid, epoch
+	commit.TransactionalID, commit.ProducerID, commit.ProducerEpoch = t.id, t.pid, t.epoch
 	commit.Group, commit.Generation = group, -1
 	at := map[string]int{}
 	for tp, offset := range next {
@@ -222,19 +248,31 @@ func (t *kafkaTransactor) topicID(ctx context.Context, topic string) ([16]byte, 
 	return d.ID, nil
 }
 
-// Abort implements Transactor.
+// Abort implements Transactor. What is not on its way yet never will be; what is must have come to
+// its end before, for a batch behind the end would begin another transaction.
 func (t *kafkaTransactor) Abort(ctx context.Context) {
 	if !t.begun {
 		return
 	}
 	_ = t.fail(ErrClosed)
-	if err := t.client.AbortBufferedRecords(ctx); err != nil {
+	if !t.idle(ctx) {
 		return
 	}
-	if err := t.client.EndTransaction(ctx, kgo.TryAbort); err != nil {
+	if err := t.end(ctx, false); err != nil {
 		t.log.Info("transaction not aborted; its id's next holder does it", "id", t.id, "error", err)
 	}
 	t.begun = false
+}
+
+// Close implements Producer.
+func (t *kafkaTransactor) Close() {
+	_ = t.fail(ErrClosed)
+	t.queue.Lock()
+	t.queue.closed = true
+	t.queue.Unlock()
+	t.close()
+	t.client.Close()
+	t.running.Wait()
 }
 
 // gone tells that a topic was deleted: waiting does not help.
@@ -251,7 +289,7 @@ func settled(ctx context.Context, fn func() error) error {
 		if err == nil || !wait || gone(err) {
 			return err
 		}
-		pause := time.NewTimer(backoff(try))
+		pause := time.NewTimer(soon(try))
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
@@ -260,6 +298,9 @@ func settled(ctx context.Context, fn func() error) error {
 		}
 	}
 }
+
+// soon is the wait before an answer is asked for again that mostly changes within milliseconds.
+func soon(try int) time.Duration { return min(time.Millisecond<<min(try, 10), time.Second) }
 
 // ends are the answers that mean that a transaction, or the right to one, is gone.
 var ends = []error{
