@@ -61,6 +61,13 @@ func (it *Iterator) Reset(b Batch, limit int) error {
 // decompresses into a new buffer.
 func (it *Iterator) Keep() { it.buf = nil }
 
+// Swap is Keep with memory from outside: the next Reset decompresses into buf, which it may
+// replace by a larger one, and what the last one decompressed into is the caller's.
+func (it *Iterator) Swap(buf []byte) (last []byte) {
+	last, it.buf = it.buf, buf
+	return last
+}
+
 // Next reads the next record into r and returns false after the last one. An error (ErrCorrupt)
 // says that the bytes do not hold what the header claims.
 func (it *Iterator) Next(r *Record) (bool, error) {

@@ -146,7 +146,7 @@ func (a *assembly) node(n *plan.Node) error {
 	a.at[n.ID] = id
 	add := func(factory operator.Factory) {
 		a.b.Process(id, []string{from}, topology.ProcessOptions{
-			Kind: string(n.Kind), New: factory, OnError: &policy})
+			Kind: string(n.Kind), New: factory, OnError: &policy, Transient: true})
 	}
 	switch n.Kind {
 	case plan.KindFilter:
@@ -224,11 +224,11 @@ func (a *assembly) keyBy(n *plan.Node, id, from string, policy *operator.ErrorPo
 		key = n.UserID() + ":with-set"
 	}
 	a.b.Process(key, []string{from}, topology.ProcessOptions{Kind: "key",
-		New: keyStep(n, null, a.now), OnError: policy})
+		New: keyStep(n, null, a.now), OnError: policy, Transient: true})
 	a.width[n.ID] = a.partitions(n.KeyBy.Topic)
 	a.b.KeyBy(id, key, topology.KeyByOptions{
 		Key:        func(r *operator.Record) ([]byte, error) { return r.Key, nil },
-		Partitions: a.width[n.ID], Null: null, OnError: policy,
+		Partitions: a.width[n.ID], Null: null, OnError: policy, Transient: true,
 	})
 }
 
@@ -254,7 +254,7 @@ func (a *assembly) branch(n *plan.Node, id, from string, policy *operator.ErrorP
 		a.at[arm.ID], a.width[arm.ID] = id+"."+arm.ID, a.width[n.ID]
 	}
 	a.b.Process(id, []string{from}, topology.ProcessOptions{Kind: "branch", Outputs: names,
-		New: branchStep(n, a.now), OnError: policy})
+		New: branchStep(n, a.now), OnError: policy, Transient: true})
 }
 
 // sink adds the step that makes key and value, and the topic it goes to.
@@ -265,7 +265,7 @@ func (a *assembly) sink(s *plan.Sink) {
 	policy := a.policy(s.Policy)
 	id := s.ID + ":out"
 	a.b.Process(id, []string{a.at[s.From]}, topology.ProcessOptions{Kind: "output",
-		New: outputStep(s, a.now), OnError: &policy})
+		New: outputStep(s, a.now), OnError: &policy, Transient: true})
 	a.b.Sink(s.ID+":sink", id, a.topic(plan.OutputTopic(a.app, s)),
 		topology.SinkOptions{OnError: &policy})
 }

@@ -76,14 +76,16 @@ func docEncoder(doc expression.Doc) operator.EncodeFunc {
 // joinAsOf joins a stream with a table whose rows come in the order of event time.
 func (a *assembly) joinAsOf(n *plan.Node, id, from string, policy *operator.ErrorPolicy) {
 	j := n.Join.AsOf
-	write := rowWriter(expression.RowHeader(n.Join.As))
+	header := expression.RowHeader(n.Join.As)
 	opts := join.TableOptions{Kind: joinKind(n.Join), History: j.History, Grace: j.Grace, Store: id,
 		OnError: policy, EncodeRight: rowEncoder(n), Late: a.late(j.Late, j.LateTopic),
 		Join: func(rec, row *operator.Record) error {
-			if row == nil {
-				return write(rec, nil)
+			var value []byte
+			if row != nil {
+				value = row.Value
 			}
-			return write(rec, row.Value)
+			rec.Headers = appendRow(make([]record.Header, 0, len(rec.Headers)+1), rec, header, value)
+			return nil
 		}}
 	if j.IgnoreOld {
 		opts.OutOfOrder = join.Ignore

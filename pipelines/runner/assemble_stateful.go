@@ -37,8 +37,8 @@ func (a *assembly) join(n *plan.Node, id, from string, policy *operator.ErrorPol
 			Decode:    rowDecoder(table),
 		})
 	}
-	opts := join.Options{Kind: joinKind(n.Join), OnError: policy,
-		Join: rowWriter(expression.RowHeader(n.Join.As))}
+	opts := join.Options{Kind: joinKind(n.Join), OnError: policy, Transient: true,
+		Bytes: rowWriter(expression.RowHeader(n.Join.As))}
 	if n.Join.MissingDLQ {
 		opts.OnError = withAction(policy, join.ClassNoMatch, operator.ToDeadLetter)
 	}
@@ -96,23 +96,35 @@ func rowDecoder(t *plan.Table) func(key, value []byte) (any, error) {
 	}
 }
 
-// rowWriter puts a row into the header that expressions look at.
-func rowWriter(header string) func(*operator.Record, any) error {
-	return func(r *operator.Record, right any) error {
-		var row []byte
-		if right != nil {
-			row = right.([]byte)
-		}
-		headers := make([]record.Header, 0, len(r.Headers)+1)
-		for _, h := range r.Headers {
-			if h.Key != header {
-				headers = append(headers, h)
+// rowWriter makes, for each task, the function that puts a row into the header that expressions look
+// at.
+func rowWriter(header string) func() func(*operator.Record, []byte) error {
+	return func() func(*operator.Record, []byte) error {
+		var piece []record.Header // of which records have their headers, each once
+		return func(r *operator.Record, row []byte) error {
+			if cap(piece)-len(piece) <= len(r.Headers) {
+				piece = make([]record.Header, 0, max(rowHeaders, len(r.Headers)+1))
 			}
+			start := len(piece)
+			piece = appendRow(piece, r, header, row)
+			r.Headers = piece[start:len(piece):len(piece)]
+			return nil
 		}
-		r.Headers = append(headers, record.Header{Key: header, Value: row})
-		return nil
 	}
 }
+
+// appendRow appends the headers of a record with the row in the one that expressions look at.
+func appendRow(dst []record.Header, r *operator.Record, header string, row []byte) []record.Header {
+	for _, h := range r.Headers {
+		if h.Key != header {
+			dst = append(dst, h)
+		}
+	}
+	return append(dst, record.Header{Key: header, Value: row})
+}
+
+// rowHeaders is how many headers are made at once.
+const rowHeaders = 256
 
 func (a *assembly) late(action, topic string) operator.LatePolicy {
 	switch action {

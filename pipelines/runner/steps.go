@@ -183,6 +183,11 @@ func outputStep(s *plan.Sink, now func() time.Time) operator.Factory {
 	return func() operator.Operator {
 		v, mem := newView(s.Set, now), &arena{}
 		return operator.Map(func(r *operator.Record) error {
+			if s.Key == nil && s.Value == nil && !s.Text {
+				r.SetValue(r.Value)
+				r.Headers = publicHeaders(r.Headers)
+				return nil
+			}
 			env := v.at(r)
 			key, value := r.Key, r.Value
 			if s.Key != nil {

@@ -32,13 +32,11 @@ func newView(set *expression.Set, now func() time.Time) *view {
 
 // at makes r what programs see until the next call.
 func (v *view) at(r *operator.Record) *expression.Env {
-	_, valid := r.Doc.(validated)
-	v.rec = expression.Record{
-		Key: r.Key, Value: r.Value, Headers: r.Headers, Timestamp: r.Timestamp,
-		Topic: r.Topic(), Partition: r.Partition(), Offset: r.Offset(),
-		WindowStart: r.Window.Start, WindowEnd: r.Window.End,
-		ValueValid: valid, RowsValid: true,
-	}
+	rec := &v.rec // field by field: a composite would be made first and then copied
+	_, rec.ValueValid = r.Doc.(validated)
+	rec.Key, rec.Value, rec.Headers, rec.Timestamp = r.Key, r.Value, r.Headers, r.Timestamp
+	rec.Topic, rec.Partition, rec.Offset = r.Topic(), r.Partition(), r.Offset()
+	rec.WindowStart, rec.WindowEnd, rec.RowsValid = r.Window.Start, r.Window.End, true
 	v.env.Reset(&v.rec)
 	return v.env
 }

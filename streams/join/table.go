@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/maphash"
 
 	"github.com/millstream-io/millstream/streams/operator"
 	"github.com/millstream-io/millstream/streams/state"
@@ -34,13 +35,19 @@ type Options struct {
 	// made of the row, which may be seen by other records too and must not be changed; without a
 	// Decode it is the bytes; nil if there is no row (Left).
 	Join func(rec *operator.Record, right any) error
+	// Bytes, in the place of Join, makes the function that puts the bytes of a row into the records
+	// of one task, for a table whose Decode only checks them; row is nil if there is none. The bytes
+	// are the record's.
+	Bytes func() func(rec *operator.Record, row []byte) error
 	// OnError overrides the policy of the topology.
 	OnError *operator.ErrorPolicy
+	// Transient: Key and Join keep nothing of a record, not even its bytes.
+	Transient bool
 }
 
 // Validate reports options that make no sense.
 func (o *Options) Validate() error {
-	if o.Join == nil {
+	if (o.Join == nil) == (o.Bytes == nil) {
 		return fmt.Errorf("%w: no function given to put the row into the record", ErrInvalid)
 	}
 	if o.Kind < Inner || o.Kind > Required {
@@ -52,7 +59,11 @@ func (o *Options) Validate() error {
 // New returns the factory of the step that looks up the table kept in the store called table.
 func New(o Options, table string, decode func(key, value []byte) (any, error)) operator.Factory {
 	return func() operator.Operator {
-		return &lookup{o: o, table: table, decode: decode, decoded: map[string]decoded{}}
+		l := &lookup{o: o, table: table, decode: decode, decoded: map[string]decoded{}}
+		if o.Bytes != nil {
+			l.put, l.seed = o.Bytes(), maphash.MakeSeed()
+		}
+		return l
 	}
 }
 
@@ -65,6 +76,13 @@ type lookup struct {
 	// decoded keeps rows as Decode made them, together with their bytes, which tell whether the
 	// row is still the same.
 	decoded map[string]decoded
+
+	// put is what Options.Bytes made; arena has the bytes it was given.
+	put   func(rec *operator.Record, row []byte) error
+	arena operator.Arena
+	// checked has, in the place of its hash, the hash of a row that Decode was content with.
+	checked []uint64
+	seed    maphash.Seed
 }
 
 var _ operator.InPlace = (*lookup)(nil)
@@ -122,9 +140,15 @@ func (l *lookup) join(ctx *operator.Context, rec *operator.Record) (keep bool, e
 		}
 	}
 	var right any
+	var row []byte
 	found := false
 	if key != nil {
-		if right, found, err = l.find(key); err != nil {
+		if l.put != nil {
+			row, found, err = l.findBytes(key)
+		} else {
+			right, found, err = l.find(key)
+		}
+		if err != nil {
 			return false, l.failed(ctx, rec, err)
 		}
 	}
@@ -137,7 +161,12 @@ func (l *lookup) join(ctx *operator.Context, rec *operator.Record) (keep bool, e
 				fmt.Errorf("%w %s for key %s", ErrNoMatch, l.table, show(key)))
 		}
 	}
-	if err := l.o.Join(rec, right); err != nil {
+	if l.put != nil {
+		err = l.put(rec, row)
+	} else {
+		err = l.o.Join(rec, right)
+	}
+	if err != nil {
 		return false, ctx.Fail(rec, operator.ClassOperator, err)
 	}
 	return true, nil
@@ -183,6 +212,35 @@ func (l *lookup) find(key []byte) (right any, ok bool, err error) {
 	}
 	l.decoded[string(key)] = decoded{bytes: value, value: v}
 	return v, true, nil
+}
+
+// checkedRows is how many rows of a task are known to be good. The rows of a table were checked when
+// they came, but maybe by another version of the pipeline, so each is checked once more.
+const checkedRows = 32 << 10
+
+// findBytes returns a copy of the row of a key.
+func (l *lookup) findBytes(key []byte) (row []byte, ok bool, err error) {
+	value, ok, err := l.rows.Get(key)
+	if err != nil {
+		return nil, false, fmt.Errorf("look up table %s: %w", l.table, err)
+	}
+	if !ok {
+		return nil, false, nil
+	}
+	if l.decode != nil {
+		if l.checked == nil {
+			l.checked = make([]uint64, checkedRows)
+		}
+		h := maphash.Bytes(l.seed, value) | 1 // 0 is none
+		if at := &l.checked[h>>32%checkedRows]; *at != h {
+			if _, err := l.decode(key, value); err != nil {
+				return nil, false, errDecode{fmt.Errorf("row of table %s for key %s: %w",
+					l.table, show(key), err)}
+			}
+			*at = h
+		}
+	}
+	return l.arena.Copy(value), true, nil
 }
 
 // show prints a key for people.

@@ -166,5 +166,18 @@ func (b *Batch) OrderAt(due int64) int64 {
 // Append adds a copy of r.
 func (b *Batch) Append(r *Record) { b.Records = append(b.Records, *r) }
 
+// Next adds a zero record and returns it, to be filled in its place.
+func (b *Batch) Next() *Record {
+	n := len(b.Records)
+	if n == cap(b.Records) {
+		b.Records = append(b.Records, Record{})
+		return &b.Records[n]
+	}
+	b.Records = b.Records[:n+1]
+	r := &b.Records[n]
+	*r = Record{}
+	return r
+}
+
 // Reset empties the batch and keeps its memory.
 func (b *Batch) Reset() { b.Records = b.Records[:0] }

@@ -102,7 +102,8 @@ type Core struct {
 		bytes   int64
 	}
 
-	time atomic.Int64 // S; written by the task
+	now  int64        // S
+	time atomic.Int64 // S as others see it: that after the last run
 	// lastTime is the last S that was neither NoTime nor EndOfTime: the timestamp of watermarks.
 	lastTime int64
 	// eventTime is S as it was at the last event.
@@ -142,7 +143,8 @@ func NewCore(opts CoreOptions) (*Core, error) {
 	}
 	c.name = fmt.Sprintf("%s.%d", opts.Sub.Name, opts.Partition)
 	c.writer = topology.Writer(opts.Topology.App, opts.Sub.Name, opts.Partition)
-	c.time.Store(operator.NoTime)
+	c.now = operator.NoTime
+	c.time.Store(c.now)
 	c.eventTime = operator.NoTime
 	c.out.core = c
 	c.makeInputs()
@@ -184,9 +186,10 @@ func (c *Core) Run(limit int) (n int, err error) {
 	if err != nil {
 		return n, err
 	}
-	before := c.StreamTime()
+	before := c.now
 	c.advance(c.bound())
-	if n == 0 && c.StreamTime() == before && c.wall == c.wallDone {
+	c.time.Store(c.now)
+	if n == 0 && c.now == before && c.wall == c.wallDone {
 		return 0, nil
 	}
 	c.wallDone = c.wall
@@ -212,10 +215,10 @@ func (c *Core) SetWall(ms int64) { c.wall = max(c.wall, ms) }
 
 // advance sets S, which never goes back.
 func (c *Core) advance(s int64) {
-	if s <= c.StreamTime() {
+	if s <= c.now {
 		return
 	}
-	c.time.Store(s)
+	c.now = s
 	c.steps = append(c.steps, operator.TimeStep{Time: s, Order: 2 * c.events})
 	if s != operator.EndOfTime && s != operator.NoTime {
 		c.lastTime = s
@@ -224,7 +227,7 @@ func (c *Core) advance(s int64) {
 
 // event tells the steps that the next record is about to be processed.
 func (c *Core) event() {
-	s := c.StreamTime()
+	s := c.now
 	switch n := len(c.steps); {
 	case s <= c.eventTime:
 		return
@@ -244,7 +247,7 @@ func (c *Core) Done() bool {
 			return false
 		}
 	}
-	return c.waiting == 0 && c.bound() <= c.StreamTime()
+	return c.waiting == 0 && c.bound() <= c.now
 }
 
 // StepStats is a step and its counters, which move while the task runs.

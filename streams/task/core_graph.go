@@ -61,7 +61,7 @@ func (c *Core) makeSteps() error {
 	) *operator.Context {
 		id := o.Step
 		o.Step = c.stepName(id)
-		o.Stores, o.Reporter, o.StreamTime = c.opts.Stores, &c.out, c.StreamTime()
+		o.Stores, o.Reporter, o.StreamTime = c.opts.Stores, &c.out, c.now
 		o.EventTime = c.eventTime
 		o.Stats = &operator.Stats{}
 		for _, counts := range c.counts {
@@ -175,7 +175,7 @@ func (c *Core) partitionsOf(topic string, planned int32) int32 {
 
 // runSteps takes the batches of the sources through all steps, upstream first.
 func (c *Core) runSteps() error {
-	s := c.StreamTime()
+	s := c.now
 	for _, src := range c.sources {
 		src.ctx.Stats().In.Add(src.taken)
 		src.ctx.Stats().Out.Add(int64(len(src.batch.Records)))

@@ -77,6 +77,8 @@ func (c *Core) addLane(in *coreInput, ordinal int, writer string) *lane {
 		floor:     operator.NoTime,
 		processed: mark{max: operator.NoTime, eff: operator.NoTime, offset: -1},
 		clock:     eventtime.NewClock(in.source.Disorder)}
+	s := in.source
+	l.plain = !s.Repartition() && s.RecordTime && s.Disorder == 0 && s.Check == nil
 	in.lanes = append(in.lanes, l)
 	c.lanes = append(c.lanes, l)
 	return l
@@ -122,6 +124,29 @@ func (in *coreInput) position() int64 {
 		at = min(at, l.firstOffset(at))
 	}
 	return at
+}
+
+// Position returns the offset of the first record of a partition that is not processed.
+func (c *Core) Position(topic string, partition int32) int64 {
+	if in := c.byName[inputName{topic, partition}]; in != nil {
+		return in.position()
+	}
+	return -1
+}
+
+// Transient reports whether no step keeps anything of a record beyond its batch, and no source sorts.
+func (c *Core) Transient() bool {
+	for _, n := range c.opts.Sub.Nodes {
+		if n.Sink == nil && !n.Transient {
+			return false
+		}
+	}
+	for _, s := range c.opts.Sub.Sources {
+		if s.Disorder > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // Add hands over records read from a partition. next is the offset after them, with gaps and

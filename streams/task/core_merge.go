@@ -14,6 +14,9 @@ type lane struct {
 	in      *coreInput
 	ordinal int // of the source in the Sub
 	writer  string
+	// plain: the effective time of a record is its timestamp or the time of the lane, and nothing is
+	// to be checked.
+	plain bool
 
 	// queue[first:] are records not processed, in offset order (disorder 0).
 	queue []item
@@ -213,9 +216,44 @@ func (c *Core) fill(limit int) (n int, err error) {
 				return n, err
 			}
 			n++
+			if l.plain && len(l.decisions) == 0 {
+				n += c.processPlain(l, i, limit-n, limitTime, limitLane)
+			}
 		}
 	}
 	return n, nil
+}
+
+// processPlain is process for at most limit records of lane i, which is plain and not looked at: as
+// long as they come before the limit and nothing is special about them.
+func (c *Core) processPlain(l *lane, i, limit int, limitTime int64, limitLane int) (n int) {
+	s := c.sources[l.ordinal]
+	for n < limit && l.first < len(l.queue) {
+		r := l.queue[l.first].rec
+		if r.Timestamp < 0 || r.Timestamp > eventtime.Largest {
+			break
+		}
+		eff := max(r.Timestamp, l.clock.Max)
+		if !earlier(eff, i, limitTime, limitLane) {
+			break
+		}
+		l.clock.Max = eff
+		c.advance(eff)
+		c.event()
+		rec := s.batch.Next()
+		l.in.record(rec, r)
+		rec.StreamTime, rec.Order = c.now, 2*c.events+1
+		c.events++
+		c.count(r, -1)
+		l.queue[l.first].rec = nil
+		l.first++
+		n++
+	}
+	s.taken += int64(n)
+	if l.first == len(l.queue) {
+		l.queue, l.first = l.queue[:0], 0
+	}
+	return n
 }
 
 // process makes the head of a lane the next event.
@@ -223,7 +261,7 @@ func (c *Core) process(l *lane, h *held) error {
 	c.advance(h.eff)
 	c.event()
 	s := c.sources[l.ordinal]
-	h.rec.StreamTime, h.rec.Order = c.StreamTime(), 2*c.events+1
+	h.rec.StreamTime, h.rec.Order = c.now, 2*c.events+1
 	c.events++
 	c.count(h.rec.Raw, -1)
 	s.taken++
@@ -263,7 +301,7 @@ func (c *Core) bound() int64 {
 		}
 	}
 	if !any {
-		return c.StreamTime()
+		return c.now
 	}
 	return w
 }

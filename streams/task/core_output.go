@@ -216,7 +216,7 @@ func (c *Core) TakeOutputs(dst []Output) []Output {
 // this task yet. Call it before TakeOutputs at every commit: the time it tells covers only what
 // was put out before.
 func (c *Core) Watermarks() {
-	now := told{W: c.StreamTime(), Ended: c.Done(), Idle: len(c.lanes) > 0}
+	now := told{W: c.now, Ended: c.Done(), Idle: len(c.lanes) > 0}
 	for _, l := range c.lanes {
 		if l.pending() > 0 || !l.ended && !l.idle {
 			now.Idle = false

@@ -58,7 +58,7 @@ type toldSnapshot struct {
 // Snapshot describes the Core after the last Run and Watermarks: to be stored in one commit with
 // the stores and after the outputs.
 func (c *Core) Snapshot() []byte {
-	s := snapshot{Version: snapshotVersion, Writer: c.writer, Time: c.StreamTime(),
+	s := snapshot{Version: snapshotVersion, Writer: c.writer, Time: c.now,
 		Last: c.lastTime, Event: &c.eventTime, Events: c.events, Seq: c.out.seq}
 	for _, in := range c.inputs {
 		x := inputSnapshot{Topic: in.from.Topic, Partition: in.from.Partition,
@@ -122,7 +122,8 @@ func (c *Core) restore(b []byte) error {
 	if s.Writer != c.writer {
 		return fmt.Errorf("%w: it belongs to %q", ErrSnapshot, s.Writer)
 	}
-	c.time.Store(s.Time)
+	c.now = s.Time
+	c.time.Store(c.now)
 	c.lastTime, c.events, c.out.seq = s.Last, s.Events, s.Seq
 	if c.eventTime = s.Time; s.Event != nil {
 		c.eventTime = *s.Event

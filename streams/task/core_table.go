@@ -36,7 +36,7 @@ func (c *Core) addTableRow(in *coreInput, r *record.Record) error {
 func (c *Core) failAside(in *coreInput, r *record.Record, class string, cause error) error {
 	var rec operator.Record
 	in.record(&rec, r)
-	rec.StreamTime, rec.Order = c.StreamTime(), 2*c.events
+	rec.StreamTime, rec.Order = c.now, 2*c.events
 	c.out.control = true
 	err := in.ctx.Fail(&rec, class, cause)
 	c.out.control = false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -36,6 +37,14 @@ type input struct {
 	idle bool
 	// repartition: written by tasks of the same topology, which say themselves when they end.
 	repartition bool
+	// lent are the runs whose memory goes back when all up to their end is processed.
+	lent []lent
+}
+
+// lent is the memory of a run up to the offset next.
+type lent struct {
+	next int64
+	free func()
 }
 
 // loop runs one task: it feeds the core, writes what comes out and commits. All fields but the
@@ -70,10 +79,15 @@ type loop struct {
 	waits bool
 	// decided: the last commit lets the core go on without idle inputs.
 	decided bool
+	// more: the core has records that it can process; what was fetched meanwhile can wait.
+	more bool
+	// transient: no step keeps anything of a record, so its memory can be used again.
+	transient bool
 	// broken: the core failed half way, so nothing since the last commit may be committed.
 	broken bool
 	// wall is the core where its steps ask for the machine's clock.
 	wall       waller
+	at         positioner // the core
 	lastCommit time.Time
 	// commitTook is how long the last commit took.
 	commitTook time.Duration
@@ -196,7 +210,12 @@ func (t *loop) interval(busy bool) time.Duration {
 // turn takes what was fetched, processes one batch and sends what came out. busy tells that the
 // core may have more to do.
 func (t *loop) turn(ctx context.Context) (busy bool, err error) {
-	runs, ends, resume := t.inbox.take()
+	var runs []client.Fetched
+	var ends map[client.TopicPartition]int64
+	resume := false
+	if !t.more {
+		runs, ends, resume = t.inbox.take()
+	}
 	for i := range runs {
 		if err := t.accept(&runs[i]); err != nil {
 			t.broken = true
@@ -230,8 +249,29 @@ func (t *loop) turn(ctx context.Context) (busy bool, err error) {
 	if err := t.emit(ctx); err != nil {
 		return false, err
 	}
+	t.giveBack()
 	t.pause()
-	return n >= t.opts.batch, nil
+	t.more = n >= t.opts.batch
+	return t.more, nil
+}
+
+// giveBack returns the memory of runs that were processed: what came out of them is encoded.
+func (t *loop) giveBack() {
+	if !t.transient {
+		return
+	}
+	for _, in := range t.inputs {
+		if len(in.lent) == 0 {
+			continue
+		}
+		at := t.at.Position(in.tp.Topic, in.tp.Partition)
+		n := 0
+		for n < len(in.lent) && in.lent[n].next <= at {
+			in.lent[n].free()
+			n++
+		}
+		in.lent = slices.Delete(in.lent, 0, n)
+	}
 }
 
 // accept hands one run to the core, without what it has already and without what is at or after
@@ -254,6 +294,9 @@ func (t *loop) accept(run *client.Fetched) error {
 	}
 	if next <= in.at {
 		return nil
+	}
+	if t.transient && run.Free != nil {
+		in.lent = append(in.lent, lent{next, run.Free})
 	}
 	if err := t.core.Add(in.tp.Topic, in.tp.Partition, records, next); err != nil {
 		return fmt.Errorf("task %s: read %s at %d: %w", t.name, in.tp, in.at, err)

@@ -245,6 +245,9 @@ func (t *loop) openCore(s start) error {
 	if w, ok := core.(waller); ok && w.WantsWall() {
 		t.wall = w
 	}
+	if at, ok := core.(positioner); ok {
+		t.at, t.transient = at, at.Transient()
+	}
 	t.status.opened(core.Stats)
 	for _, in := range core.Inputs() {
 		tp := client.TopicPartition{Topic: in.Topic, Partition: in.Partition}

@@ -38,6 +38,15 @@ type waller interface {
 
 var _ waller = (*Core)(nil)
 
+// positioner is a processor that tells how far it has come in a partition: nothing of the records
+// below is in its queues any more.
+type positioner interface {
+	Position(topic string, partition int32) int64
+	Transient() bool
+}
+
+var _ positioner = (*Core)(nil)
+
 // wallTick is how often steps that ask for the clock are called.
 const wallTick = 50 * time.Millisecond
 

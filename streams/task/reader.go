@@ -100,7 +100,11 @@ func (r *reader) run(ctx context.Context) error {
 		}
 		var full []*loop
 		for _, run := range runs {
-			for i, t := range r.route(&run) {
+			tasks := r.route(&run)
+			if len(tasks) > 1 {
+				run.Free = nil
+			}
+			for i, t := range tasks {
 				if i > 0 { // each task owns its slice; the bytes are only read
 					run.Records = slices.Clone(run.Records)
 				}

@@ -77,7 +77,8 @@ func (p *plan) expand() {
 		topic := p.b.opts.App + "-" + d.id + "-repartition"
 		step := &draft{id: d.id, kind: "key_by", from: d.from, onError: d.onError,
 			node: &Node{ID: d.id, Kind: "key_by",
-				New: operator.SelectKey(d.keyBy.Key, d.keyBy.Null)}}
+				New:       operator.SelectKey(d.keyBy.Key, d.keyBy.Null),
+				Transient: d.keyBy.Transient}}
 		sink := &draft{id: d.id + "-repartition", kind: "repartition", onError: d.onError,
 			inputs: []input{{of: step}}, keyBy: d.keyBy,
 			node: &Node{ID: d.id + "-repartition", Kind: "repartition", Sink: &Sink{Topic: topic,

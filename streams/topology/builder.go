@@ -124,7 +124,8 @@ type SourceOptions struct {
 
 // Source reads a topic. The order of sources breaks ties of event time.
 func (b *Builder) Source(id, topic string, o SourceOptions) {
-	if o.Timestamp == nil {
+	recordTime := o.Timestamp == nil
+	if recordTime {
 		o.Timestamp = eventtime.FromRecord
 	}
 	if o.Disorder < 0 {
@@ -134,7 +135,7 @@ func (b *Builder) Source(id, topic string, o SourceOptions) {
 		b.fault("source %q: idle after %s, skew %s: must not be negative", id, o.IdleAfter, o.MaxSkew)
 	}
 	b.add(&draft{id: id, kind: "source", onError: o.OnError, source: &Source{ID: id, Topic: topic,
-		Timestamp: o.Timestamp, Disorder: o.Disorder.Milliseconds(), Bad: o.Bad,
+		Timestamp: o.Timestamp, RecordTime: recordTime, Disorder: o.Disorder.Milliseconds(), Bad: o.Bad,
 		IdleAfter: o.IdleAfter, MaxSkew: o.MaxSkew.Milliseconds(), Check: o.Check}})
 }
 
@@ -173,6 +174,9 @@ type ProcessOptions struct {
 	Tables []string
 	// WallClock: the step is called when the machine's clock moves (Batch.Wall).
 	WallClock bool
+	// Transient: the step keeps nothing of a record, not even its bytes, beyond the batch. Where
+	// that is so of all steps, the memory of records is used again.
+	Transient bool
 }
 
 // Process adds a step. Several from are merged in processing order.
@@ -188,7 +192,7 @@ func (b *Builder) Process(id string, from []string, o ProcessOptions) {
 	}
 	b.add(&draft{id: id, kind: o.Kind, from: from, tables: o.Tables, onError: o.OnError,
 		node: &Node{ID: id, Kind: o.Kind, New: o.New, Outputs: o.Outputs, Stores: o.Stores,
-			Late: o.Late, WallClock: o.WallClock}})
+			Late: o.Late, WallClock: o.WallClock, Transient: o.Transient}})
 }
 
 // Filter keeps the records for which keep returns true.
@@ -244,6 +248,8 @@ type KeyByOptions struct {
 	Encode operator.EncodeFunc
 	// OnError overrides the policy of the topology.
 	OnError *operator.ErrorPolicy
+	// Transient: Key keeps nothing of a record, as of ProcessOptions.
+	Transient bool
 }
 
 // KeyBy gives records a new key and moves them to the task of that key, through the topic

@@ -41,7 +41,7 @@ func (b *Builder) Join(id, from, table string, o join.Options) {
 			"broadcast", id, table)
 	}
 	b.Process(id, []string{from}, ProcessOptions{Kind: "join", OnError: o.OnError,
-		New: join.New(o, t.ID, t.Decode), Tables: []string{table}})
+		New: join.New(o, t.ID, t.Decode), Tables: []string{table}, Transient: o.Transient})
 }
 
 // FilterRows keeps rows of a table, which from gives as changes (Changes); what no longer passes

@@ -42,6 +42,8 @@ type Source struct {
 	Topic      string
 	Partitions int32 // of the topic; a task whose number is not below it does not read it
 	Timestamp  eventtime.Extractor
+	// RecordTime: Timestamp takes that of the record and nothing else.
+	RecordTime bool
 	Disorder   int64 // ms
 	Bad        eventtime.BadTimestamp
 	// IdleAfter without a record at the end of its log lets a partition hold up nobody; 0 is never.
@@ -91,6 +93,8 @@ type Node struct {
 	Sink    *Sink
 	// WallClock: the step is called when the machine's clock moves, and is not deterministic.
 	WallClock bool
+	// Transient: the step keeps nothing of a record, not even its bytes, beyond the batch.
+	Transient bool
 }
 
 // Sink is a topic a node writes to.
