@@ -30,6 +30,6 @@
 //
 // type.go scope.go (what names mean), compile.go flatten.go issue.go (compilation), function.go
 // (what can be called), record.go env.go program.go (running), lower.go lower_ops.go operand.go
-// (typed code), scan.go shape.go decode.go encode.go (JSON), projection.go patch.go template.go (new
-// values).
+// (typed code), scan.go shape.go decode.go encode.go (JSON), projection.go patch.go template.go
+// (new values).
 package expression

@@ -59,8 +59,8 @@ type shapes struct {
 	cold          int // texts in a row that fit none
 }
 
-// fits scans data by a shape it fits; false leaves it to the scanner. Without validate data is known
-// to be valid, and the walk may end early.
+// fits scans data by a shape it fits; false leaves it to the scanner. Without validate data is
+// known to be valid, and the walk may end early.
 func (k *shapes) fits(s *scanner, data []byte, validate bool) bool {
 	if k.cold > coldAfter && k.cold%coldSample != 0 {
 		k.cold++

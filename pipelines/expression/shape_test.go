@@ -135,8 +135,8 @@ func TestShapesAreUsed(t *testing.T) {
 	require.False(t, d.shapes.fits(&s, []byte(event+" x"), true))
 }
 
-// TestShapesOfEverythingElseCostLittle: records of ever other keys are tried seldom and learned from
-// seldom.
+// TestShapesOfEverythingElseCostLittle: records of ever other keys are tried seldom, and learned
+// from seldom.
 func TestShapesOfEverythingElseCostLittle(t *testing.T) {
 	spec := shapeDocument(shapePaths...)
 	d := newShapeState(spec)

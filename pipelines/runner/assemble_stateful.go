@@ -96,8 +96,8 @@ func rowDecoder(t *plan.Table) func(key, value []byte) (any, error) {
 	}
 }
 
-// rowWriter makes, for each task, the function that puts a row into the header that expressions look
-// at.
+// rowWriter makes, for each task, the function that puts a row into the header that expressions
+// look at.
 func rowWriter(header string) func() func(*operator.Record, []byte) error {
 	return func() func(*operator.Record, []byte) error {
 		var piece []record.Header // of which records have their headers, each once

@@ -44,6 +44,7 @@
 //
 // # Locks
 //
-// kafkaConsumer.mu, spareMemory.mu, txnQueue, unacked.mu (also within txnQueue), kafkaMember.mu, memGroup.mu and Memory.mu; none is held over
-// a wait, and only memGroup.mu over callbacks (Claim, Assign).
+// kafkaConsumer.mu, spareMemory.mu, txnQueue, unacked.mu, kafkaMember.mu, memGroup.mu and
+// Memory.mu; none is held over a wait, only memGroup.mu over callbacks (Claim, Assign), and only
+// txnQueue while unacked.mu is taken.
 package client

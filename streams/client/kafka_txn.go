@@ -101,7 +101,7 @@ func txnVersions(bumps bool) *kversion.Versions {
 	return v
 }
 
-// takeOver asks for a producer epoch of the id: those before are refused from now on, and the answer
+// takeOver asks for a producer epoch of the id: those before are refused from now on. The answer
 // comes when a transaction that was open has its markers.
 func (t *kafkaTransactor) takeOver(ctx context.Context) error {
 	return settled(ctx, func() error {

@@ -214,8 +214,8 @@ func (l *lookup) find(key []byte) (right any, ok bool, err error) {
 	return v, true, nil
 }
 
-// checkedRows is how many rows of a task are known to be good. The rows of a table were checked when
-// they came, but maybe by another version of the pipeline, so each is checked once more.
+// checkedRows is how many rows of a task are known to be good. The rows of a table were checked
+// when they came, but maybe by another version of the pipeline, so each is checked once more.
 const checkedRows = 32 << 10
 
 // findBytes returns a copy of the row of a key.
