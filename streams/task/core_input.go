@@ -134,7 +134,7 @@ func (c *Core) Position(topic string, partition int32) int64 {
 	return -1
 }
 
-// Transient reports whether no step keeps anything of a record beyond its batch and no source sorts.
+// Transient reports whether no step keeps anything of a record beyond its batch, and none sorts.
 func (c *Core) Transient() bool {
 	for _, n := range c.opts.Sub.Nodes {
 		if n.Sink == nil && !n.Transient {
