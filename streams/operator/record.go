@@ -181,3 +181,15 @@ func (b *Batch) Next() *Record {
 
 // Reset empties the batch and keeps its memory.
 func (b *Batch) Reset() { b.Records = b.Records[:0] }
+
+// Forget lets go of records behind the end, left there by longer contents before: each would keep
+// all that was read together with it.
+func (b *Batch) Forget() {
+	rest := b.Records[len(b.Records):cap(b.Records)]
+	for i := range rest {
+		if r := &rest[i]; r.Raw == nil && r.Key == nil && r.Value == nil {
+			return
+		}
+		rest[i] = Record{}
+	}
+}

@@ -5,45 +5,30 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // MaxKey is the longest key of a row in bytes; bbolt allows 32768 with our mark.
 const MaxKey = 32767
-
-// row is one key of a bucket in memory: its committed value and, until the next commit, its
-// uncommitted one.
-type row struct {
-	key  string
-	val  []byte // committed value; meaningful when known and not absent
-	next []byte // uncommitted value; meaningful when pending and not deleted
-	gen  uint32 // flush generation of the last use, for eviction
-	// known: val and absent say what is committed. A blind Put leaves it false.
-	known bool
-	// absent: there is no committed row of this key.
-	absent bool
-	// pending: an uncommitted change exists (the row is on DB.pending).
-	pending bool
-	// deleted: the uncommitted change is a deletion.
-	deleted bool
-	// dirty: committed but not in the file yet (the row is on DB.dirty).
-	dirty bool
-}
 
 // bucket is the memory side of one ordered set of rows.
 type bucket struct {
 	db   *DB
 	id   bucketID
 	seed uint32 // of the checksums of its rows in the file
-	rows map[string]*row
-	// bytes are those of its committed rows, as far as they are known: all of them without a file.
-	bytes int64
+	table
+	// pending are its rows of L0 in the order of their first change, dirty those of L1.
+	pending, dirty []uint32
+	// changed and waits: it is in DB.pending, in DB.dirty.
+	changed, waits bool
+	// size are the bytes of its committed rows, as far as they are known: all of them without a
+	// file.
+	size int64
 	// runs hold the rows, each of them in key order and at least twice as long as the next one,
 	// added the rows that are in none of them yet. Both are only kept once the bucket has been
 	// scanned (indexed). Many runs make scans and new rows in turns cheap: a row is merged into a
 	// longer run a logarithmic number of times.
-	runs    [][]*row
-	added   []*row
+	runs    [][]uint32
+	added   []uint32
 	indexed bool
 	// onDisk: the file may hold rows of this bucket.
 	onDisk bool
@@ -58,19 +43,20 @@ func (b *bucket) Get(key []byte) ([]byte, bool, error) {
 	if b.db.closed {
 		return nil, false, ErrClosed
 	}
-	r := b.rows[string(key)]
-	if r == nil {
+	n, ok := b.find(key)
+	if !ok {
 		if !b.onDisk {
 			return nil, false, nil
 		}
-		r = b.insert(key)
+		n = b.insert(key)
 	}
+	r := b.row(n)
 	r.gen = b.db.gen
 	switch {
 	case r.pending && r.deleted:
 		return nil, false, nil
 	case r.pending:
-		return r.next, true, nil
+		return b.bytes(r.next), true, nil
 	}
 	if !r.known {
 		if err := b.load(r); err != nil {
@@ -80,7 +66,7 @@ func (b *bucket) Get(key []byte) ([]byte, bool, error) {
 	if r.absent {
 		return nil, false, nil
 	}
-	return r.val, true, nil
+	return b.bytes(r.val), true, nil
 }
 
 // Put implements Store.
@@ -89,29 +75,36 @@ func (b *bucket) Put(key, value []byte) error {
 	if err != nil {
 		return err
 	}
-	b.db.pendingBytes += int64(len(value) - len(r.next))
-	r.next = append(r.next[:0], value...)
+	b.db.pendingBytes += int64(len(value)) - r.next.len()
+	b.set(&r.next, value)
 	r.deleted = false
 	return nil
 }
 
 // Delete implements Store.
 func (b *bucket) Delete(key []byte) error {
-	r := b.rows[string(key)]
-	if r == nil && !b.onDisk {
+	n, ok := b.find(key)
+	if !ok && !b.onDisk {
 		return nil
 	}
-	if r != nil && !r.pending && r.known && r.absent {
-		return nil
+	if ok {
+		if r := b.row(n); !r.pending && r.known && r.absent {
+			return nil
+		}
 	}
 	r, err := b.touch(key)
 	if err != nil {
 		return err
 	}
-	b.db.pendingBytes -= int64(len(r.next))
-	r.next = r.next[:0]
-	r.deleted = true
+	b.takeOut(r)
 	return nil
+}
+
+// takeOut makes the uncommitted change of a row, which is pending, a deletion.
+func (b *bucket) takeOut(r *row) {
+	b.db.pendingBytes -= r.next.len()
+	r.next.size = 0
+	r.deleted = true
 }
 
 // touch returns the row of key, marked as changed.
@@ -122,84 +115,95 @@ func (b *bucket) touch(key []byte) (*row, error) {
 	if len(key) > MaxKey {
 		return nil, fmt.Errorf("write to %s: key of %d bytes: %w", b.id.name, len(key), ErrKeyTooLong)
 	}
-	r := b.rows[string(key)]
-	if r == nil {
-		r = b.insert(key)
+	b.tidy()
+	n, ok := b.find(key)
+	if !ok {
+		n = b.insert(key)
 	}
+	return b.change(n), nil
+}
+
+// change marks a row as changed.
+func (b *bucket) change(n uint32) *row {
+	r := b.row(n)
 	r.gen = b.db.gen
-	if !r.pending {
-		r.pending = true
-		r.next = r.next[:0]
-		b.db.pending = append(b.db.pending, pendingRow{b, r})
-		b.db.pendingBytes += int64(len(r.key)) + rowOverhead
+	if r.pending {
+		return r
 	}
-	return r, nil
+	r.pending = true
+	r.next.size = 0
+	b.pending = append(b.pending, n)
+	if !b.changed {
+		b.changed = true
+		b.db.pending = append(b.db.pending, b)
+	}
+	b.db.pendingBytes += r.key.len() + rowOverhead
+	return r
 }
 
 // insert adds a row that knows nothing yet.
-func (b *bucket) insert(key []byte) *row {
-	r := b.db.newRow()
-	r.key = string(key)
+func (b *bucket) insert(key []byte) uint32 {
+	n := b.add(key)
 	if !b.onDisk {
+		r := b.row(n)
 		r.known, r.absent = true, true
 	}
-	b.rows[r.key] = r
-	b.db.cacheBytes += int64(len(r.key)) + rowOverhead
+	b.db.cacheBytes += int64(len(key)) + rowOverhead
 	if b.indexed {
-		b.added = append(b.added, r)
+		b.added = append(b.added, n)
 	}
-	return r
+	return n
 }
 
 // load reads the committed value of a row from the file.
 func (b *bucket) load(r *row) error {
-	v, ok, err := b.db.fileGet(b, r.key)
+	v, ok, err := b.db.fileGet(b, b.bytes(r.key))
 	if err != nil {
 		return err
 	}
 	r.known, r.absent = true, !ok
-	r.val = append(r.val[:0], v...)
+	b.set(&r.val, v)
 	b.db.cacheBytes += int64(len(v))
 	return nil
 }
 
-// index brings the runs up to date with rows.
-func (b *bucket) index() [][]*row {
-	byKey := func(x, y *row) int { return strings.Compare(x.key, y.key) }
+// byKey compares rows by key.
+func (b *bucket) byKey(x, y uint32) int { return bytes.Compare(b.keyOf(x), b.keyOf(y)) }
+
+// order brings the runs up to date with the rows.
+func (b *bucket) order() [][]uint32 {
 	if !b.indexed {
 		b.indexed = true
-		all := make([]*row, 0, len(b.rows))
-		for _, r := range b.rows {
-			all = append(all, r)
-		}
-		slices.SortFunc(all, byKey)
+		all := make([]uint32, 0, b.len())
+		b.each(func(n uint32, _ *row) { all = append(all, n) })
+		slices.SortFunc(all, b.byKey)
 		b.runs, b.added = append(b.runs[:0], all), b.added[:0]
 		return b.runs
 	}
 	if len(b.added) == 0 {
 		return b.runs
 	}
-	slices.SortFunc(b.added, byKey)
+	slices.SortFunc(b.added, b.byKey)
 	n := len(b.runs) - 1
-	if last := b.runs[n]; len(last) == 0 || last[len(last)-1].key < b.added[0].key {
+	if last := b.runs[n]; len(last) == 0 || b.byKey(last[len(last)-1], b.added[0]) < 0 {
 		b.runs[n] = append(last, b.added...)
 	} else {
 		b.runs = append(b.runs, slices.Clone(b.added))
 	}
 	b.added = b.added[:0]
 	for n = len(b.runs) - 1; n > 0 && len(b.runs[n-1]) < 2*len(b.runs[n]); n-- {
-		b.runs[n-1] = mergeRows(b.runs[n-1], b.runs[n])
+		b.runs[n-1] = b.merge(b.runs[n-1], b.runs[n])
 		b.runs = b.runs[:n]
 	}
 	return b.runs
 }
 
 // from returns what is left of the runs from a key on, without empty ones.
-func (b *bucket) from(key []byte) [][]*row {
-	var heads [][]*row
-	for _, run := range b.index() {
-		at, _ := slices.BinarySearchFunc(run, key, func(r *row, k []byte) int {
-			return strings.Compare(r.key, string(k))
+func (b *bucket) from(key []byte) [][]uint32 {
+	var heads [][]uint32
+	for _, run := range b.order() {
+		at, _ := slices.BinarySearchFunc(run, key, func(n uint32, k []byte) int {
+			return bytes.Compare(b.keyOf(n), k)
 		})
 		if at < len(run) {
 			heads = append(heads, run[at:])
@@ -209,21 +213,21 @@ func (b *bucket) from(key []byte) [][]*row {
 }
 
 // least returns the run that begins with the least key, -1 if there is none.
-func least(heads [][]*row) int {
+func (b *bucket) least(heads [][]uint32) int {
 	best := -1
 	for i, h := range heads {
-		if len(h) > 0 && (best < 0 || h[0].key < heads[best][0].key) {
+		if len(h) > 0 && (best < 0 || b.byKey(h[0], heads[best][0]) < 0) {
 			best = i
 		}
 	}
 	return best
 }
 
-// mergeRows merges two sorted runs without common keys.
-func mergeRows(x, y []*row) []*row {
-	out := make([]*row, 0, len(x)+len(y))
+// merge merges two sorted runs without common keys.
+func (b *bucket) merge(x, y []uint32) []uint32 {
+	out := make([]uint32, 0, len(x)+len(y))
 	for len(x) > 0 && len(y) > 0 {
-		if x[0].key < y[0].key {
+		if b.byKey(x[0], y[0]) < 0 {
 			out, x = append(out, x[0]), x[1:]
 		} else {
 			out, y = append(out, y[0]), y[1:]
@@ -239,12 +243,12 @@ func (b *bucket) unindex() {
 
 // visible returns the value a reader sees, ok false when there is none. decided is false when only
 // the file knows.
-func (r *row) visible() (value []byte, ok, decided bool) {
+func (b *bucket) visible(r *row) (value []byte, ok, decided bool) {
 	switch {
 	case r.pending:
-		return r.next, !r.deleted, true
+		return b.bytes(r.next), !r.deleted, true
 	case r.known:
-		return r.val, !r.absent, true
+		return b.bytes(r.val), !r.absent, true
 	}
 	return nil, false, false
 }
@@ -273,21 +277,22 @@ func (b *bucket) scan(cur cursor, from, to []byte, fn func(key, value []byte) er
 	for {
 		var value []byte
 		ok := true
-		var mem []*row
-		first := least(heads)
+		var mem []uint32
+		first := b.least(heads)
 		if first >= 0 {
 			mem = heads[first]
 		}
-		switch order := compareHeads(mem, fk); {
+		switch order := b.compareHeads(mem, fk); {
 		case order == noHead:
 			return nil
 		case order > 0: // the file's row is first
 			key, value = append(key[:0], fk...), fv
 			fk, fv = cur.next()
 		default:
-			key = append(key[:0], mem[0].key...)
+			r := b.row(mem[0])
+			key = append(key[:0], b.bytes(r.key)...)
 			var decided bool
-			value, ok, decided = mem[0].visible()
+			value, ok, decided = b.visible(r)
 			if order == 0 {
 				if !decided {
 					value, ok = fv, true
@@ -313,7 +318,7 @@ const noHead = 2
 
 // compareHeads compares the first row in memory with the key under the file's cursor: -1 or 0
 // memory (also when equal), 1 the file, noHead neither.
-func compareHeads(mem []*row, fileKey []byte) int {
+func (b *bucket) compareHeads(mem []uint32, fileKey []byte) int {
 	switch {
 	case len(mem) == 0 && fileKey == nil:
 		return noHead
@@ -322,5 +327,5 @@ func compareHeads(mem []*row, fileKey []byte) int {
 	case fileKey == nil:
 		return -1
 	}
-	return strings.Compare(mem[0].key, string(fileKey))
+	return bytes.Compare(b.keyOf(mem[0]), fileKey)
 }

@@ -11,10 +11,7 @@ import (
 )
 
 // rowOverhead is the memory a row costs beside its key and value, for the byte bounds.
-const rowOverhead = 160
-
-// rowSlab is how many rows are allocated at once, to spare the collector small objects.
-const rowSlab = 128
+const rowOverhead = 96
 
 // Identity says whose rows a file holds. Every field must match when the file is opened again.
 type Identity struct {
@@ -82,12 +79,6 @@ type Meta struct {
 	Commit []byte
 }
 
-// pendingRow is a changed row and its bucket.
-type pendingRow struct {
-	b *bucket
-	r *row
-}
-
 // DB is the state of one task. It is used by one goroutine.
 type DB struct {
 	opts   Options
@@ -97,13 +88,13 @@ type DB struct {
 	stores  map[string]*bucket
 	windows map[string]*windows
 
-	// pending are the rows of L0 in the order of their first change.
-	pending      []pendingRow
+	// pending are the buckets with rows of L0, in the order of their first change.
+	pending      []*bucket
 	pendingBytes int64
 	// dropped are the buckets dropped since the last commit.
 	dropped []*bucket
-	// dirty are the rows of L1, dirtyDrops the buckets dropped since the last flush.
-	dirty      []pendingRow
+	// dirty are the buckets with rows of L1, dirtyDrops those dropped since the last flush.
+	dirty      []*bucket
 	dirtyBytes int64
 	dirtyDrops []*bucket
 	cacheBytes int64
@@ -114,7 +105,6 @@ type DB struct {
 	metaDirty bool
 	lastFlush time.Time
 	gen       uint32
-	slab      []row
 	keyBuf    []byte
 	// lastBucket is the store of the last changelog key, lastPrefix the prefix of its keys.
 	lastBucket *bucket
@@ -185,43 +175,35 @@ func (db *DB) windowsOf(name string) *windows {
 
 // newBucket returns the memory side of a bucket.
 func (db *DB) newBucket(id bucketID) *bucket {
-	b := &bucket{db: db, id: id, rows: map[string]*row{}}
+	b := &bucket{db: db, id: id}
 	if db.file != nil {
 		b.seed, b.onDisk = id.seed(), db.file.exists(id)
 	}
 	return b
 }
 
-// newRow takes a row from the current slab.
-func (db *DB) newRow() *row {
-	if len(db.slab) == 0 {
-		db.slab = make([]row, rowSlab)
-	}
-	r := &db.slab[0]
-	db.slab = db.slab[1:]
-	return r
-}
-
-// Changes calls fn with each uncommitted row as a changelog record, in the order of their first
-// change: the last value, or nil for a deletion. The slices are valid during fn.
+// Changes calls fn with each uncommitted row as a changelog record, buckets and their rows by their
+// first change: the last value, or nil for a deletion. The slices are valid during fn.
 func (db *DB) Changes(fn func(key, value []byte) error) error {
 	if err := db.sick(); err != nil {
 		return err // what changed may come from what could not be read
 	}
-	for _, p := range db.pending {
-		if p.r.deleted && p.r.known && p.r.absent {
-			continue // never committed, nothing to take back
-		}
-		db.keyBuf = append(p.b.id.appendPrefix(db.keyBuf[:0]), p.r.key...)
-		var value []byte
-		if !p.r.deleted {
-			value = p.r.next
-			if value == nil {
-				value = []byte{}
+	for _, b := range db.pending {
+		db.keyBuf = b.id.appendPrefix(db.keyBuf[:0])
+		prefix := len(db.keyBuf)
+		for _, n := range b.pending {
+			r := b.row(n)
+			if r.deleted && r.known && r.absent {
+				continue // never committed, nothing to take back
 			}
-		}
-		if err := fn(db.keyBuf, value); err != nil {
-			return err
+			db.keyBuf = append(db.keyBuf[:prefix], b.bytes(r.key)...)
+			var value []byte
+			if !r.deleted {
+				value = b.bytes(r.next)
+			}
+			if err := fn(db.keyBuf, value); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -281,12 +263,13 @@ func (db *DB) Commit(now time.Time, meta Meta) error {
 			db.dirtyDrops = append(db.dirtyDrops, b)
 		}
 	}
-	for _, p := range db.pending {
-		db.settle(p)
+	for _, b := range db.pending {
+		for _, n := range b.pending {
+			b.settle(n)
+		}
 	}
+	db.settled()
 	db.forgetDropped()
-	clear(db.pending)
-	db.pending, db.pendingBytes = db.pending[:0], 0
 	db.meta, db.metaDirty = Meta{meta.Next, slices.Clone(meta.Commit)}, true
 	if db.file == nil {
 		db.afterFlush()
@@ -319,43 +302,57 @@ func (db *DB) FlushDue(now time.Time) (next time.Duration, err error) {
 	return 0, nil
 }
 
-// settle turns the uncommitted value of a row into its committed one.
-func (db *DB) settle(p pendingRow) {
-	r, before := p.r, len(p.r.val)
-	r.pending = false
-	if !r.known {
-		r.known = true
+// settled empties L0, whose rows are committed or given up.
+func (db *DB) settled() {
+	for _, b := range db.pending {
+		b.pending, b.changed = b.pending[:0], false
 	}
+	clear(db.pending)
+	db.pending, db.pendingBytes = db.pending[:0], 0
+}
+
+// settle turns the uncommitted value of a row into its committed one.
+func (b *bucket) settle(n uint32) {
+	db, r := b.db, b.row(n)
+	before := r.val.len()
+	r.pending, r.known = false, true
 	if !r.absent {
-		p.b.bytes -= int64(len(r.key) + len(r.val))
+		b.size -= r.key.len() + r.val.len()
 	}
 	if r.deleted {
 		r.absent, r.deleted = true, false
-		db.cacheBytes -= int64(len(r.val))
-		r.val = r.val[:0]
+		db.cacheBytes -= r.val.len()
+		r.val.size = 0
 	} else {
 		r.absent = false
-		db.cacheBytes += int64(len(r.next) - len(r.val))
-		r.val, r.next = r.next, r.val[:0]
-		p.b.bytes += int64(len(r.key) + len(r.val))
+		db.cacheBytes += r.next.len() - r.val.len()
+		r.val, r.next = r.next, r.val
+		r.next.size = 0
+		b.size += r.key.len() + r.val.len()
 	}
 	if r.dirty {
-		db.dirtyBytes += int64(len(r.val) - before)
+		db.dirtyBytes += r.val.len() - before
 		return
 	}
 	r.dirty = true
-	db.dirty = append(db.dirty, p)
-	db.dirtyBytes += int64(len(r.key)+len(r.val)) + rowOverhead
+	b.dirty = append(b.dirty, n)
+	if !b.waits {
+		b.waits = true
+		db.dirty = append(db.dirty, b)
+	}
+	db.dirtyBytes += r.key.len() + r.val.len() + rowOverhead
 }
 
 // Abort forgets the uncommitted rows.
 func (db *DB) Abort() {
-	for _, p := range db.pending {
-		p.r.pending, p.r.deleted = false, false
-		p.r.next = p.r.next[:0]
+	for _, b := range db.pending {
+		for _, n := range b.pending {
+			r := b.row(n)
+			r.pending, r.deleted = false, false
+			r.next.size = 0
+		}
 	}
-	clear(db.pending)
-	db.pending, db.pendingBytes = db.pending[:0], 0
+	db.settled()
 	for _, b := range db.dropped {
 		b.dropPending = false
 	}
@@ -383,14 +380,8 @@ func (db *DB) Flush() error {
 // afterFlush forgets what L1 held and evicts clean rows that were not used since the last flush,
 // or all of them while the cache is over its budget.
 func (db *DB) afterFlush() {
-	for _, p := range db.dirty {
-		p.r.dirty = false
-		if db.file != nil && !p.r.absent {
-			p.b.onDisk = true
-		}
-		if p.r.absent && !p.r.pending && !p.b.onDisk {
-			p.b.evict(p.r)
-		}
+	for _, b := range db.dirty {
+		b.flushed()
 	}
 	clear(db.dirty)
 	db.dirty, db.dirtyBytes = db.dirty[:0], 0
@@ -413,6 +404,21 @@ func (db *DB) afterFlush() {
 		db.shrink(db.gen + 1)
 	}
 	db.gen++
+}
+
+// flushed notes that the dirty rows are in the file, if there is one.
+func (b *bucket) flushed() {
+	for _, n := range b.dirty {
+		r := b.row(n)
+		r.dirty = false
+		if b.db.file != nil && !r.absent {
+			b.onDisk = true
+		}
+		if r.absent && !r.pending && !b.onDisk {
+			b.evict(n)
+		}
+	}
+	b.dirty, b.waits = b.dirty[:0], false
 }
 
 // Each calls fn with every visible row in changelog form: stores by name, then windows by name and

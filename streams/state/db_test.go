@@ -142,7 +142,7 @@ func TestEvictionKeepsAnswers(t *testing.T) {
 	}
 	require.NoError(t, db.Commit(time.Unix(1, 0), Meta{Next: 1}))
 	require.NoError(t, db.Commit(time.Unix(9, 0), Meta{Next: 2}))
-	require.Empty(t, db.Store("s").(*bucket).rows)
+	require.Zero(t, db.Store("s").(*bucket).len())
 	require.LessOrEqual(t, db.cacheBytes, int64(0))
 	require.Equal(t, "998001", get(t, db, "999"))
 	require.Equal(t, "none", get(t, db, "1000"))

@@ -10,10 +10,11 @@
 //	            DB.Flush, when due           one bbolt transaction: L1 rows and Meta
 //	restart  -> Open, then Bulk.Add + Write (or Apply + Commit) rows of the changelog from Meta.Next
 //
-// One map per bucket holds the three memory tiers: a row knows its committed value (L1 or a clean
+// One table per bucket holds the three memory tiers: a row knows its committed value (L1 or a clean
 // cache of the file) and its uncommitted one (L0). Commit swaps the two buffers, so that a counter
-// that is updated a thousand times between two flushes costs no allocation and one page write. The
-// rows of a dropped window are gone with the commit of the drop.
+// that is updated a thousand times between two flushes costs no allocation and one page write. Rows
+// have no pointers, their bytes lie in pieces of their bucket (rows.go). Those of a dropped window
+// are gone with the commit of the drop, and at once if no commit knows of them.
 //
 // # Invariants
 //

@@ -3,14 +3,40 @@ package state
 // shrink evicts clean rows last used before generation gen.
 func (db *DB) shrink(gen uint32) {
 	for b := range db.buckets() {
-		for _, r := range b.rows {
+		b.table.each(func(n uint32, r *row) {
 			if r.gen < gen && !r.pending && !r.dirty {
-				b.evict(r)
+				b.evict(n)
 				db.evicted++
 			}
-		}
+		})
+		b.trim()
 	}
 }
+
+// trim gives back the memory of rows that were evicted.
+func (b *bucket) trim() {
+	switch {
+	case b.len() == 0:
+		b.table = table{}
+	case int(b.used) > trimAbove && 4*b.len() < int(b.used) && len(b.pending)+len(b.dirty) == 0:
+		old := b.table
+		b.table = table{}
+		old.each(func(_ uint32, r *row) {
+			n := b.add(old.bytes(r.key))
+			to := b.row(n)
+			key := to.key
+			*to = *r
+			to.key, to.val, to.next = key, held{}, held{}
+			b.set(&to.val, old.bytes(r.val))
+		})
+		b.unindex()
+	default:
+		b.tidy()
+	}
+}
+
+// trimAbove is the number of rows above which those that are left are put together anew.
+const trimAbove = 4096
 
 // buckets yields every bucket in memory, in no particular order.
 func (db *DB) buckets() func(func(*bucket) bool) {
@@ -31,11 +57,9 @@ func (db *DB) buckets() func(func(*bucket) bool) {
 }
 
 // evict forgets a clean row.
-func (b *bucket) evict(r *row) {
-	if b.rows[r.key] != r {
-		return
-	}
-	delete(b.rows, r.key)
-	b.db.cacheBytes -= int64(len(r.key)+len(r.val)) + rowOverhead
+func (b *bucket) evict(n uint32) {
+	r := b.table.row(n)
+	b.db.cacheBytes -= r.key.len() + r.val.len() + rowOverhead
+	b.table.remove(n)
 	b.unindex()
 }

@@ -302,7 +302,7 @@ func (f *file) windowStarts(name string) []int64 {
 }
 
 // fileGet reads one row; the value is valid until the next write.
-func (db *DB) fileGet(b *bucket, key string) (value []byte, ok bool, err error) {
+func (db *DB) fileGet(b *bucket, key []byte) (value []byte, ok bool, err error) {
 	if db.file == nil || b.dropDirty {
 		return nil, false, nil
 	}
@@ -386,12 +386,7 @@ func (db *DB) fileCursor(b *bucket) (cursor, error) {
 // write puts all of L1 and the meta into one transaction.
 func (f *file) write(db *DB) error {
 	f.endRead()
-	slices.SortFunc(db.dirty, func(x, y pendingRow) int {
-		if x.b != y.b {
-			return compareBuckets(x.b.id, y.b.id)
-		}
-		return strings.Compare(x.r.key, y.r.key)
-	})
+	slices.SortFunc(db.dirty, func(x, y *bucket) int { return compareBuckets(x.id, y.id) })
 	return f.update(func(tx *bolt.Tx) error {
 		var sealed sealer
 		for _, b := range db.dirtyDrops {
@@ -399,15 +394,11 @@ func (f *file) write(db *DB) error {
 				return err
 			}
 		}
-		for i := 0; i < len(db.dirty); {
-			end := i
-			for end < len(db.dirty) && db.dirty[end].b == db.dirty[i].b {
-				end++
-			}
-			if err := writeRows(tx, &sealed, db.dirty[i:end]); err != nil {
+		for _, b := range db.dirty {
+			slices.SortFunc(b.dirty, b.byKey)
+			if err := b.write(tx, &sealed); err != nil {
 				return err
 			}
-			i = end
 		}
 		return writeMeta(tx, db.meta)
 	})
@@ -425,14 +416,16 @@ func b2i(b bool) int {
 	return 0
 }
 
-// writeRows writes sorted rows of one bucket.
-func writeRows(tx *bolt.Tx, sealed *sealer, rows []pendingRow) error {
-	id, seed := rows[0].b.id, rows[0].b.seed
-	fb := find(tx, id)
-	for _, p := range rows {
-		if p.r.absent {
+// write writes the dirty rows of a bucket, which are sorted.
+func (b *bucket) write(tx *bolt.Tx, sealed *sealer) error {
+	fb := find(tx, b.id)
+	var key []byte // bbolt copies keys
+	for _, n := range b.dirty {
+		r := b.row(n)
+		key = appendFileKey(key[:0], b.bytes(r.key))
+		if r.absent {
 			if fb != nil {
-				if err := fb.Delete(appendFileKey(nil, p.r.key)); err != nil {
+				if err := fb.Delete(key); err != nil {
 					return err
 				}
 			}
@@ -440,14 +433,13 @@ func writeRows(tx *bolt.Tx, sealed *sealer, rows []pendingRow) error {
 		}
 		if fb == nil {
 			var err error
-			if fb, err = makeBucket(tx, id); err != nil {
+			if fb, err = makeBucket(tx, b.id); err != nil {
 				return err
 			}
 		}
 		fb.FillPercent = 0.9 // rows come sorted
-		key := appendFileKey(nil, p.r.key)
-		if err := fb.Put(key, sealed.seal(seed, key[1:], p.r.val)); err != nil {
-			return fmt.Errorf("write row of %d-byte key to %s: %w", len(p.r.key), id.name, err)
+		if err := fb.Put(key, sealed.seal(b.seed, key[1:], b.bytes(r.val))); err != nil {
+			return fmt.Errorf("write row of %d-byte key to %s: %w", len(key)-1, b.id.name, err)
 		}
 	}
 	return nil

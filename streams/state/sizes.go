@@ -48,7 +48,7 @@ func (db *DB) StoreSizes() map[string]int64 {
 	}
 	found := make(map[string]int64, len(db.stores)+len(db.windows))
 	for b := range db.buckets() {
-		found[b.id.name] += b.bytes
+		found[b.id.name] += b.size
 	}
 	return found
 }

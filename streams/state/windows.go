@@ -46,15 +46,14 @@ func (w *windows) Starts() ([]int64, error) {
 
 // hasRows reports whether the bucket has a visible row.
 func (b *bucket) hasRows() (bool, error) {
-	for _, r := range b.rows {
-		if _, ok, decided := r.visible(); decided && ok {
-			return true, nil
-		}
-	}
-	if !b.onDisk {
-		return false, nil
-	}
 	has := false
+	b.each(func(_ uint32, r *row) {
+		_, ok, decided := b.visible(r)
+		has = has || decided && ok
+	})
+	if has || !b.onDisk {
+		return has, nil
+	}
 	err := b.Scan(nil, nil, func(_, _ []byte) error {
 		has = true
 		return ErrStop
@@ -62,8 +61,8 @@ func (b *bucket) hasRows() (bool, error) {
 	return has, err
 }
 
-// Drop implements Windows. Each row is deleted, because the changelog needs a tombstone for each;
-// the file drops the bucket in one step.
+// Drop implements Windows. Each row is deleted, because the changelog needs a tombstone for each
+// that it has; the file drops the bucket in one step.
 func (w *windows) Drop(start int64) error {
 	if w.db.closed {
 		return ErrClosed
@@ -72,6 +71,22 @@ func (w *windows) Drop(start int64) error {
 	if b == nil {
 		return nil
 	}
+	drop := b.dropRows
+	if b.onDisk {
+		drop = b.dropAll
+	}
+	if err := drop(); err != nil {
+		return err
+	}
+	if !b.dropPending {
+		b.dropPending = true
+		w.db.dropped = append(w.db.dropped, b)
+	}
+	return nil
+}
+
+// dropAll deletes the rows of a bucket that may have some in the file.
+func (b *bucket) dropAll() error {
 	var keys [][]byte
 	err := b.Scan(nil, nil, func(k, _ []byte) error {
 		keys = append(keys, slices.Clone(k))
@@ -85,26 +100,45 @@ func (w *windows) Drop(start int64) error {
 			return err
 		}
 	}
-	if !b.dropPending {
-		b.dropPending = true
-		w.db.dropped = append(w.db.dropped, b)
+	return nil
+}
+
+// dropRows deletes the rows of a bucket that are all in memory. Where no commit knows of any, they
+// leave it at once: most windows live shorter than it takes to catch up with a backlog's commit.
+func (b *bucket) dropRows() error {
+	var born []uint32
+	unborn := true
+	b.each(func(n uint32, r *row) {
+		if !r.unborn() {
+			unborn = false
+			if _, ok, _ := b.visible(r); ok {
+				born = append(born, n)
+			}
+		}
+	})
+	if unborn {
+		b.forgetRows()
+		return nil
+	}
+	slices.SortFunc(born, b.byKey)
+	for _, n := range born {
+		b.takeOut(b.change(n))
+	}
+	for _, n := range b.pending {
+		if r := b.row(n); !r.deleted {
+			b.takeOut(r)
+		}
 	}
 	return nil
 }
 
 // retire takes a dropped window out of memory unless it has rows again.
 func (b *bucket) retire() {
-	for _, r := range b.rows {
-		if r.pending || !r.absent {
-			return
-		}
+	if !b.allAbsent() {
+		return
 	}
 	w := b.db.windows[b.id.name]
-	for _, r := range b.rows {
-		b.db.cacheBytes -= int64(len(r.key)+len(r.val)) + rowOverhead
-	}
-	b.rows = map[string]*row{}
-	b.unindex()
+	b.forgetRows()
 	b.onDisk = b.db.file != nil && b.db.file.exists(b.id)
 	if w != nil && w.buckets[b.id.start] == b && !b.onDisk {
 		delete(w.buckets, b.id.start)
@@ -115,39 +149,41 @@ func (b *bucket) retire() {
 // has their deletions, and the file drops the bucket as a whole. Most windows live shorter than
 // rows wait for the file, so their rows would be most of what waits.
 func (db *DB) forgetDropped() {
-	forgot := false
+	if len(db.dropped) == 0 {
+		return
+	}
 	for _, b := range db.dropped {
 		if b.id.windowed && b.allAbsent() {
 			b.forgetRows()
-			forgot = true
 		}
 	}
 	clear(db.dropped)
 	db.dropped = db.dropped[:0]
-	if !forgot {
-		return
-	}
-	db.dirty = slices.DeleteFunc(db.dirty, func(p pendingRow) bool { return !p.r.dirty })
+	db.dirty = slices.DeleteFunc(db.dirty, func(b *bucket) bool {
+		b.waits = len(b.dirty) > 0
+		return !b.waits
+	})
 }
 
+// allAbsent tells that the rows in memory say of every key that there is none.
 func (b *bucket) allAbsent() bool {
-	for _, r := range b.rows {
-		if r.pending || !r.known || !r.absent {
-			return false
-		}
-	}
-	return true
+	absent := true
+	b.each(func(_ uint32, r *row) { absent = absent && !r.pending && r.known && r.absent })
+	return absent
 }
 
-// forgetRows takes committed deletions out of memory, also those the file does not have yet.
+// forgetRows takes all rows out of memory, also deletions that the file does not have yet.
 func (b *bucket) forgetRows() {
-	for _, r := range b.rows {
+	db := b.db
+	b.each(func(_ uint32, r *row) {
 		if r.dirty {
-			r.dirty = false
-			b.db.dirtyBytes -= int64(len(r.key)+len(r.val)) + rowOverhead
+			db.dirtyBytes -= r.key.len() + r.val.len() + rowOverhead
 		}
-		b.db.cacheBytes -= int64(len(r.key)+len(r.val)) + rowOverhead
-	}
-	b.rows = map[string]*row{}
+		if r.pending {
+			db.pendingBytes -= r.key.len() + r.next.len() + rowOverhead
+		}
+		db.cacheBytes -= r.key.len() + r.val.len() + rowOverhead
+	})
+	b.table, b.pending, b.dirty = table{}, nil, nil
 	b.unindex()
 }

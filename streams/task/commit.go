@@ -45,6 +45,9 @@ func (t *loop) commit(ctx context.Context) error {
 	return nil
 }
 
+// rowsAtOnce is how many changed rows are copied before they are handed to the transaction.
+const rowsAtOnce = 1024
+
 // sendRows sends the last value of each row that changed since the last commit.
 func (t *loop) sendRows(ctx context.Context) error {
 	now := time.Now().UnixMilli()
@@ -52,19 +55,30 @@ func (t *loop) sendRows(ctx context.Context) error {
 		t.rows = append(t.rows, record.Record{
 			Timestamp: now, Key: t.slab.copy(key), Value: t.slab.copy(value),
 		})
-		return nil
+		if len(t.rows) < rowsAtOnce {
+			return nil
+		}
+		return t.sendSome(ctx)
 	})
-	if err != nil {
-		return fmt.Errorf("task %s: read changed rows: %w", t.name, err)
+	if err == nil {
+		err = t.sendSome(ctx)
 	}
+	if err != nil {
+		return fmt.Errorf("task %s: send changed rows: %w", t.name, err)
+	}
+	return nil
+}
+
+// sendSome sends the rows that were copied. Their bytes go when the log has them.
+func (t *loop) sendSome(ctx context.Context) error {
 	if len(t.rows) == 0 {
 		return nil
 	}
 	t.status.rows.Add(int64(len(t.rows)))
-	if _, err = t.out.txn.Send(ctx, t.changelog, t.rows); err != nil {
-		return fmt.Errorf("task %s: write changed rows: %w", t.name, err)
-	}
-	return nil
+	_, err := t.out.txn.Send(ctx, t.changelog, t.rows)
+	clear(t.rows)
+	t.rows = t.rows[:0]
+	return err
 }
 
 // seal ends the transaction with its commit record and, once that is sure, commits the state.
@@ -78,8 +92,7 @@ func (t *loop) seal(ctx context.Context, next commitRecord, inputs []Input) erro
 		return fmt.Errorf("task %s: commit: %w", t.name, err)
 	}
 	t.out.bytes = 0
-	clear(t.rows) // acknowledged
-	t.rows, t.slab = t.rows[:0], slab{}
+	t.slab = slab{}
 	t.last = next
 	end := t.out.txn.Acked(t.changelog)
 	t.status.changelogEnd.Store(end)

@@ -32,15 +32,15 @@ type CoreOptions struct {
 	// Clock measures how long steps take, for their counters alone; nil does not measure.
 	Clock func() time.Time
 	// MaxBuffered bounds the bytes of unprocessed records before Paused names partitions to
-	// pause; 0 is 4 MiB.
+	// pause; 0 is 2 MiB.
 	MaxBuffered int64
 
 	// taps are where others may look on; nil is nowhere.
 	taps *tapPoints
 }
 
-// defaultMaxBuffered is the bound of unprocessed records of one task: 4 MiB.
-const defaultMaxBuffered = 4 << 20
+// defaultMaxBuffered is the bound of unprocessed records of one task: 2 MiB.
+const defaultMaxBuffered = 2 << 20
 
 // InputKind says how an input is read.
 type InputKind int8

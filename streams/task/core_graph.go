@@ -200,7 +200,21 @@ func (c *Core) runSteps() error {
 			at = now
 		}
 	}
+	c.forget()
 	return nil
+}
+
+// forget lets go of what batches of earlier runs left in those of this one.
+func (c *Core) forget() {
+	for _, s := range c.sources {
+		s.batch.Forget()
+	}
+	for _, n := range c.nodes {
+		n.scratch.Forget()
+		for i := range n.own {
+			n.own[i].Forget()
+		}
+	}
 }
 
 // busySample: one run in so many is measured. A reading of the clock per step and run would cost as
