@@ -86,6 +86,10 @@ type Transactor interface {
 	Commit(ctx context.Context, group string, next map[TopicPartition]int64) error
 	// Abort ends the transaction without effect, as far as that can be done until ctx ends.
 	Abort(ctx context.Context)
+	// Readable waits until everything committed can be read: a transaction is decided before its
+	// markers are written, and readers also wait for those of others that are open before it. When
+	// ctx ends first the error says what it waited for; what was committed stays so.
+	Readable(ctx context.Context) error
 }
 
 // TopicSpec describes a topic to make.

@@ -55,6 +55,7 @@ func TestConformance(t *testing.T) {
 		"transactions":                        conformTransactions,
 		"groups":                              conformMembers,
 		"zombies":                             conformZombies,
+		"readable":                            conformReadable,
 		"large records in transactions":       conformLargeInTransaction,
 	}
 	for kind, open := range clusters {

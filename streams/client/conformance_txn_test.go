@@ -151,3 +151,30 @@ func conformLargeInTransaction(t *testing.T, c client.Cluster) {
 		require.Equal(t, fmt.Sprintf("%01000d", i), v)
 	}
 }
+
+// conformReadable: what was committed can be read when Readable returns, also behind a transaction
+// of another producer, and an error names the partition it waited for.
+func conformReadable(t *testing.T, c client.Cluster) {
+	create(t, c, "a", 2)
+	x := transactor(t, c, "x")
+	require.NoError(t, x.Readable(ctxOf(t)), "nothing is written")
+	send(t, x, at("a", 0), numbered(0, 3)...)
+	require.NoError(t, x.Commit(ctxOf(t), "g", map[client.TopicPartition]int64{at("a", 0): 7}))
+	require.NoError(t, x.Readable(ctxOf(t)))
+	require.Equal(t, map[client.TopicPartition]int64{at("a", 0): 7}, offsetsOf(t, c, "g"))
+
+	other := transactor(t, c, "other")
+	send(t, other, at("a", 1), numbered(0, 2)...)
+	require.NoError(t, other.Flush(ctxOf(t)))
+	send(t, x, at("a", 1), numbered(0, 3)...)
+	require.NoError(t, x.Commit(ctxOf(t), "g", nil))
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err := x.Readable(short)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "a-1 is read up to 0 of 5 only")
+	readable := make(chan error)
+	go func() { readable <- x.Readable(ctxOf(t)) }()
+	require.NoError(t, other.Commit(ctxOf(t), "g", nil))
+	require.NoError(t, <-readable)
+}

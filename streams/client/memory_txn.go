@@ -167,3 +167,38 @@ func (t *memTransactor) Abort(context.Context) {
 	})
 	t.txn = nil
 }
+
+// Readable implements Transactor.
+func (t *memTransactor) Readable(ctx context.Context) error {
+	for {
+		t.m.mu.Lock()
+		behind, changed := t.behindLocked(), t.m.mu.changed
+		t.m.mu.Unlock()
+		if behind == "" {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", behind, ctx.Err())
+		}
+	}
+}
+
+// behindLocked tells which transaction of another producer keeps readers from the records.
+func (t *memTransactor) behindLocked() string {
+	for tp, wrote := range t.acked {
+		l := t.m.logLocked(tp)
+		if l == nil {
+			continue
+		}
+		for i := range l.records {
+			r := &l.records[i]
+			if r.Offset < wrote && r.txn != nil && r.txn.state == memOpen {
+				return fmt.Sprintf("%s is read up to %d of %d only, where another producer has a"+
+					" transaction open", tp, r.Offset, wrote)
+			}
+		}
+	}
+	return ""
+}

@@ -62,7 +62,8 @@
 // the end travels through repartition topics in control records, so tasks downstream stop after it;
 // one that is opened again has read that, so it is told again when all writers are done
 // (endRepartitions). Workers of a group stop when the tasks of all are done. An end is that of one
-// run: the next one may find more, and is told its own end.
+// run: the next one may find more, and is told its own end. A task is done when its results can be
+// read: a transaction is decided before its markers are written (loop.finish).
 //
 // # Invariants
 //

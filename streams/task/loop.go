@@ -150,7 +150,7 @@ func (t *loop) run(ctx context.Context) error {
 		case err != nil:
 			return err
 		case t.core.Done():
-			return t.drain(ctx)
+			return t.finish(ctx)
 		}
 		due := time.Until(t.lastCommit.Add(t.interval(busy)))
 		if t.dirty && (due <= 0 || t.full()) {
@@ -380,4 +380,19 @@ func (t *loop) drain(ctx context.Context) error {
 		return nil
 	}
 	return t.commit(ctx)
+}
+
+// finish makes the last commit of a bounded run, and waits until what it made can be read: who sees
+// the run end looks for its results.
+func (t *loop) finish(ctx context.Context) error {
+	if err := t.drain(ctx); err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, t.opts.ReadableWait)
+	defer cancel()
+	if err := t.out.txn.Readable(bounded); err != nil && ctx.Err() == nil {
+		t.log.Warn("the results are committed, but not all of them can be read", "why", err,
+			"waited", t.opts.ReadableWait)
+	}
+	return nil
 }

@@ -52,6 +52,9 @@ type Options struct {
 	Replication int16
 	// DrainTimeout bounds the last commits when Run is told to stop; 0 is 10 s.
 	DrainTimeout time.Duration
+	// ReadableWait bounds how long a task that is done waits until its results can be read: behind
+	// the markers of its last transaction, and transactions of others; 0 is 30 s.
+	ReadableWait time.Duration
 	// LockWait is how long a task waits for its state file when another process has it; 0 is 5 s.
 	LockWait time.Duration
 	// PurgeInterval is how often records of repartition topics that nobody needs any more are
@@ -88,6 +91,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.DrainTimeout == 0 {
 		o.DrainTimeout = 10 * time.Second
+	}
+	if o.ReadableWait == 0 {
+		o.ReadableWait = 30 * time.Second
 	}
 	if o.LockWait == 0 {
 		o.LockWait = 5 * time.Second
