@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -77,10 +76,8 @@ type produceWait struct {
 	offset    int64              // the high watermark that is wanted
 }
 
-var produceOps sync.Pool
-
-func takeProduceOp() *produceOp {
-	if op, ok := produceOps.Get().(*produceOp); ok {
+func (s *Server) takeProduceOp() *produceOp {
+	if op, ok := s.produceOps.Get().(*produceOp); ok {
 		return op
 	}
 	op := new(produceOp)
@@ -90,7 +87,7 @@ func takeProduceOp() *produceOp {
 
 // produce handles a Produce request on the reader goroutine.
 func (c *conn) produce(head protocol.Header, body []byte) error {
-	op := takeProduceOp()
+	op := c.s.takeProduceOp()
 	clientID := c.internClientID(head.ClientID)
 	op.c, op.head, op.span = c, head, c.startSpan(head.Key)
 	op.head.ClientID = nil
@@ -383,6 +380,7 @@ func (op *produceOp) firstError() error {
 
 // recycle gives the operation back to the pool. Nobody else may know it any more.
 func (op *produceOp) recycle() {
+	s := op.c.s
 	clear(op.topics)
 	clear(op.results)
 	clear(op.waits)
@@ -394,7 +392,7 @@ func (op *produceOp) recycle() {
 	op.pending.Store(0)
 	op.ended.Store(false)
 	if cap(op.results) <= maxPooledPartitions {
-		produceOps.Put(op)
+		s.produceOps.Put(op)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -120,10 +119,8 @@ type fetchPart struct {
 	omit bool
 }
 
-var fetchOps sync.Pool
-
-func takeFetchOp() *fetchOp {
-	if op, ok := fetchOps.Get().(*fetchOp); ok {
+func (s *Server) takeFetchOp() *fetchOp {
+	if op, ok := s.fetchOps.Get().(*fetchOp); ok {
 		return op
 	}
 	op := new(fetchOp)
@@ -133,7 +130,7 @@ func takeFetchOp() *fetchOp {
 
 // fetch handles a Fetch request on the reader goroutine.
 func (c *conn) fetch(head protocol.Header, body []byte) error {
-	op := takeFetchOp()
+	op := c.s.takeFetchOp()
 	c.internClientID(head.ClientID)
 	op.c, op.head, op.span = c, head, c.startSpan(head.Key)
 	op.head.ClientID = nil

@@ -128,7 +128,7 @@ func (op *fetchOp) topicsAnswered() int {
 
 // recycle gives the operation back to the pool, unless its timer is about to call it.
 func (op *fetchOp) recycle() {
-	reusable := !op.armed || op.timer.Stop() || op.expired.Load()
+	s, reusable := op.c.s, !op.armed || op.timer.Stop() || op.expired.Load()
 	clear(op.topics)
 	clear(op.parts)
 	op.topics, op.parts = op.topics[:0], op.parts[:0]
@@ -138,6 +138,6 @@ func (op *fetchOp) recycle() {
 	op.last.Store(false)
 	op.expired.Store(false)
 	if reusable && cap(op.parts) <= maxPooledPartitions {
-		fetchOps.Put(op)
+		s.fetchOps.Put(op)
 	}
 }

@@ -71,7 +71,7 @@ func FuzzFetchSession(f *testing.F) {
 		m := &sessionModel{told: map[int32]int64{}}
 		epoch, marks := int32(1), [8]int64{}
 		for ; len(script) >= 4; script = script[4:] {
-			op := takeFetchOp()
+			op := s.takeFetchOp()
 			op.c, op.head.Version = &conn{s: s}, 12
 			op.req.SessionID, op.req.SessionEpoch = session.id, epoch
 			stepSession(op, m, script)

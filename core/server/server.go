@@ -121,6 +121,10 @@ type Server struct {
 	// refusals limits log lines about records the broker could not take.
 	refusals limiter
 
+	// fetchOps and produceOps are reused. Each server has its own, since they have timers, which
+	// belong to the clock of the test that made them.
+	fetchOps, produceOps sync.Pool
+
 	// conns waits for the readers, waits for the requests that are parked, writers for the
 	// goroutines that write answers. Readers park requests, both start writers: so Close waits
 	// in this order.
