@@ -58,6 +58,8 @@ type pipelineSummary struct {
 	Lag          int64  `json:"lag"`
 	ReplayOf     string `json:"replay_of,omitempty"`
 	Error        string `json:"error,omitempty"`
+	// Trouble is what keeps it from going on.
+	Trouble *deploy.Trouble `json:"trouble,omitempty"`
 }
 
 func newPipelineListCommand(a *app) *cobra.Command {
@@ -89,7 +91,12 @@ var pipelineColumns = []output.Column[pipelineSummary]{
 		return strconv.FormatInt(p.DeadLettered, 10)
 	}},
 	{Title: "LAG", Cell: func(p pipelineSummary) string { return strconv.FormatInt(p.Lag, 10) }},
-	{Title: "ERROR", Cell: func(p pipelineSummary) string { return p.Error }},
+	{Title: "ERROR", Cell: func(p pipelineSummary) string {
+		if p.Error == "" && p.Trouble != nil {
+			return p.Trouble.Error
+		}
+		return p.Error
+	}},
 }
 
 func listPipelines(ctx context.Context, s *deploy.Store) ([]pipelineSummary, error) {
@@ -110,7 +117,8 @@ func listPipelines(ctx context.Context, s *deploy.Store) ([]pipelineSummary, err
 		st := byName[r.Name]
 		row := pipelineSummary{Name: r.Name, Revision: r.Number, Wanted: string(r.Wanted),
 			State: string(st.State), RecordsIn: st.RecordsIn, RecordsOut: st.RecordsOut,
-			DeadLettered: st.DeadLettered, Lag: st.Lag, Error: st.Error}
+			DeadLettered: st.DeadLettered, Lag: st.Lag, Error: st.Error,
+			Trouble: st.Trouble}
 		if st.State == "" {
 			row.State = "no worker has taken it"
 		}

@@ -21,6 +21,9 @@ var (
 		"state.", metrics.Gauge, "pipeline", "revision", "state")
 	famTasks = pipelineFamily("tasks", "Tasks in this process, by what they are doing.",
 		metrics.Gauge, "pipeline", "phase")
+	famTrouble = pipelineFamily("trouble_seconds", "How long something has kept the pipeline from "+
+		"going on, such as a broker that does not answer; 0 while nothing does.", metrics.Gauge,
+		"pipeline")
 	famPluginRestarts = pipelineFamily("plugin_restarts_total",
 		"Plugin processes that were started again.", metrics.Counter, "pipeline")
 	famWatermark = pipelineFamily("watermark_seconds",
@@ -114,7 +117,7 @@ func newPipelineMetrics(configs map[string]string) *pipelineMetrics {
 
 // Families implements metrics.Source.
 func (m *pipelineMetrics) Families() []*metrics.Family {
-	return []*metrics.Family{famPipeline, famTasks, famPluginRestarts, famWatermark,
+	return []*metrics.Family{famPipeline, famTasks, famTrouble, famPluginRestarts, famWatermark,
 		famWatermarkLag, famLag, famState, famStateDirty, famStateCached, famStateEvicted,
 		famStateLimit, famConnector, famConnectorLag, famNodeIn, famNodeOut,
 		famNodeLate, famNodeFailed, famNodeDead, famNodeBusy, famNodeState, famNodeWatermark,
@@ -177,6 +180,14 @@ func (m *pipelineMetrics) writePipelines(p *metrics.Page, all []deploy.Status) {
 		for _, phase := range slices.Sorted(maps.Keys(phases)) {
 			p.Int(phases[phase], st.Name, phase)
 		}
+	}
+	p.Begin(famTrouble)
+	for _, st := range all {
+		var since time.Duration
+		if st.Trouble != nil {
+			since = max(0, m.now().Sub(st.Trouble.Since))
+		}
+		p.Seconds(since, st.Name)
 	}
 	p.Begin(famPluginRestarts)
 	for _, st := range all {

@@ -82,6 +82,10 @@ func (st *pipelineStatus) text(b *strings.Builder, p *output.Printer) error {
 	if st.Error != "" {
 		fmt.Fprintf(b, "error     %s\n", st.Error)
 	}
+	if t := st.Trouble; t != nil {
+		fmt.Fprintf(b, "trouble   for %s, since %s: %s\nway back  %s\n",
+			time.Since(t.Since).Round(time.Second), t.Since.Format(time.RFC3339), t.Error, t.Do)
+	}
 	st.waits(b, time.Now())
 	if err := st.tables(b, p); err != nil {
 		return err

@@ -17,7 +17,7 @@ func (st *pipelineStatus) waits(b *strings.Builder, now time.Time) {
 	shown := 0
 	for _, w := range st.Waits {
 		quiet := now.Sub(w.Seen)
-		if st.State != deploy.Running || quiet < waitShown {
+		if st.State != deploy.Running && st.State != deploy.Degraded || quiet < waitShown {
 			continue
 		}
 		if shown++; shown > inputsShown {

@@ -17,6 +17,8 @@ const (
 	stateEvery  = 50 * time.Millisecond
 	// publishTimeout bounds how long a status may hold up a stop.
 	publishTimeout = 5 * time.Second
+	// saidAgain is how long after it failed the last word is tried again.
+	saidAgain = 10 * time.Second
 	// steadyAfter is how long a pipeline must run for its earlier failures to be forgotten.
 	steadyAfter = time.Minute
 )
@@ -31,8 +33,9 @@ type keeper struct {
 	mu struct {
 		sync.Mutex
 		orders []order
-		// shown is running, for those who ask.
+		// shown is running, for those who ask; ended is what was said when it had ended by itself.
 		shown *process
+		ended *Status
 	}
 
 	running *process // nil when there is none
@@ -42,9 +45,11 @@ type keeper struct {
 	retry    *time.Timer
 	again    Revision
 	failures int
-	number   int    // of the newest revision seen
-	last     Status // published last, by this or an earlier process
+	failing  time.Time // since when
+	number   int       // of the newest revision seen
+	last     Status    // published last, by this or an earlier process
 	lastAt   time.Time
+	unsaid   bool // last could not be published
 	// part is what was last said of the tasks here, where several workers share them. The next may
 	// be said at partAt.
 	part   []TaskStatus
@@ -200,13 +205,20 @@ func (k *keeper) start(
 
 // report publishes the status of what runs if it has changed.
 func (k *keeper) report(ctx context.Context) {
+	if k.unsaid && time.Since(k.lastAt) >= saidAgain {
+		k.lastAt = time.Now()
+		k.say(ctx, k.last) // it is the last word, perhaps
+	}
 	if k.running == nil || k.running.ended() {
 		return
 	}
-	if k.last.State == Running && time.Since(k.lastAt) < statusEvery {
+	if (k.last.State == Running || k.last.State == Degraded) && time.Since(k.lastAt) < statusEvery {
 		return
 	}
 	st := k.running.status()
+	if st.State == Starting && st.Trouble == nil && k.failures > 0 {
+		st.Trouble = k.last.Trouble
+	}
 	k.publishPart(ctx, st, false)
 	if st.Follower {
 		k.last.State, k.lastAt = st.State, time.Now()
@@ -238,11 +250,14 @@ func (k *keeper) conclude(ctx context.Context) {
 		k.opts.Logger.Info("pipeline done", "pipeline", k.name, "revision", p.revision.Number)
 	case errors.Is(err, ErrTemporary):
 		st.State, st.Error = Restarting, err.Error()
-		if time.Since(p.started) > steadyAfter {
-			k.failures = 0
+		if time.Since(p.started) > steadyAfter || k.failures == 0 {
+			k.failures, k.failing = 0, time.Now()
 		}
 		wait := min(k.opts.RetryLongest, k.opts.RetryFirst<<min(k.failures, 20))
 		k.failures++
+		st.Trouble = &Trouble{Since: k.failing.UTC(), Error: st.Error, Do: fmt.Sprintf(
+			"it is tried again in %s (attempt %d): mend what the error says, no order is needed", wait,
+			k.failures+1)}
 		k.again = p.revision
 		k.retry.Reset(wait)
 		k.opts.Logger.Warn("pipeline failed, it is tried again", "pipeline", k.name,
@@ -257,6 +272,9 @@ func (k *keeper) conclude(ctx context.Context) {
 		return
 	}
 	k.publish(ctx, st)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mu.ended = &st
 }
 
 // goBack starts the revision again that ran before one that did not even begin.
@@ -306,6 +324,11 @@ func (k *keeper) publish(ctx context.Context, st Status) {
 		k.opts.OnStatus(st)
 	}
 	k.last, k.lastAt = st, time.Now()
+	k.say(ctx, st)
+}
+
+// say writes a status where others read it.
+func (k *keeper) say(ctx context.Context, st Status) {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	if st.Follower {
@@ -313,12 +336,13 @@ func (k *keeper) publish(ctx context.Context, st Status) {
 			return // it is for the worker that speaks for the pipeline to tell
 		}
 		if known, ok, err := k.opts.Store.base(ctx, k.name); ok && err == nil {
-			known.Revision, known.State = st.Revision, st.State
+			known.Revision, known.State, known.Trouble = st.Revision, st.State, st.Trouble
 			known.Error = fmt.Sprintf("worker %s: %s", st.Worker, st.Error)
 			st = known
 		}
 	}
-	if err := k.opts.Store.WriteStatus(ctx, st); err != nil && ctx.Err() == nil {
+	err := k.opts.Store.WriteStatus(ctx, st)
+	if k.unsaid = err != nil; k.unsaid && ctx.Err() == nil {
 		k.opts.Logger.Warn("status not published", "pipeline", k.name, "error", err)
 	}
 }
@@ -384,5 +408,5 @@ func (k *keeper) publishPart(ctx context.Context, st Status, now bool) {
 func (k *keeper) show(p *process) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.mu.shown = p
+	k.mu.shown, k.mu.ended = p, nil
 }

@@ -13,7 +13,15 @@ import (
 // broker does not take them: a log must not hold up a pipeline.
 func (s *Store) LogHandler(pipeline string, level slog.Level) slog.Handler {
 	w := logWriter{store: s, key: []byte(pipeline)}
-	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})
+	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: ReadableAttr})
+}
+
+// ReadableAttr writes spans of time as 1.5s, which slog's JSON gives in nanoseconds.
+func ReadableAttr(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 // logWriter receives one line a call from slog's JSON handler.

@@ -95,11 +95,16 @@ func (r *Reconciler) Running() []Status {
 	var all []Status
 	for _, k := range keepers {
 		k.mu.Lock()
-		p := k.mu.shown
+		p, ended := k.mu.shown, k.mu.ended
 		k.mu.Unlock()
-		if p != nil {
-			all = append(all, p.status())
+		if p == nil {
+			continue
 		}
+		st := p.status()
+		if ended != nil {
+			st.State, st.Error, st.Trouble = ended.State, ended.Error, ended.Trouble
+		}
+		all = append(all, st)
 	}
 	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
 	return all

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -99,12 +101,67 @@ func TestTemporaryTroubleIsTriedAgain(t *testing.T) {
 	r := newRig(t)
 	r.reconcile()
 	r.apply("p", "one")
-	for range 3 {
+	var since time.Time
+	for i := range 3 {
 		r.await("p", deploy.Running, 1)
 		r.launch.end("one") <- fmt.Errorf("%w: disk full", deploy.ErrTemporary)
-		require.Contains(t, r.await("p", deploy.Restarting, 1).Error, "disk full")
+		st := r.await("p", deploy.Restarting, 1)
+		require.Contains(t, st.Error, "disk full")
+		require.Contains(t, st.Trouble.Error, "disk full")
+		require.Contains(t, st.Trouble.Do, "it is tried again in ")
+		if i == 0 {
+			since = st.Trouble.Since
+		}
+		require.Equal(t, since, st.Trouble.Since, "it began with the first failure")
 	}
-	require.Empty(t, r.await("p", deploy.Running, 1).Error)
+	last := r.await("p", deploy.Running, 1)
+	require.Empty(t, last.Error)
+	require.Nil(t, last.Trouble)
+}
+
+// TestWhatHasEndedDoesNotRun: what the process itself is asked, as its metrics and its HTTP are, says
+// how a pipeline ended, and goes on to say so.
+func TestWhatHasEndedDoesNotRun(t *testing.T) {
+	r := newRig(t)
+	r.reconcile()
+	r.apply("p", "one")
+	r.await("p", deploy.Running, 1)
+	require.Equal(t, deploy.Running, r.rec.Running()[0].State)
+	r.launch.end("one") <- errors.New("a record cannot be processed")
+	r.await("p", deploy.Failed, 1)
+	require.Eventually(t, func() bool { return r.rec.Running()[0].State == deploy.Failed }, patience,
+		statusPoll)
+	require.Equal(t, "a record cannot be processed", r.rec.Running()[0].Error)
+	r.apply("p", "two")
+	r.await("p", deploy.Running, 2)
+	require.Equal(t, deploy.Running, r.rec.Running()[0].State)
+	require.Empty(t, r.rec.Running()[0].Error)
+}
+
+// TestLastWordIsSaidWhenTheBrokerIsBack: a pipeline ends while the broker is away, so what it says
+// then cannot be written. It is written when the broker is back.
+func TestLastWordIsSaidWhenTheBrokerIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		stop := r.reconcile()
+		defer stop()
+		r.apply("p", "one")
+		r.await("p", deploy.Running, 1)
+		r.cluster.Stop()
+		r.launch.end("one") <- nil
+		r.await("p", deploy.Done, 1)
+		time.Sleep(time.Minute)
+		r.cluster.Start()
+		time.Sleep(time.Minute)
+		reported, err := r.store.Statuses(r.ctx())
+		require.NoError(t, err)
+		require.Equal(t, deploy.Done, reported[0].State)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, st := range r.mu.seen {
+			require.NotEqual(t, deploy.Done, st.State, "who is told at once is told once")
+		}
+	})
 }
 
 func TestStopAndStart(t *testing.T) {

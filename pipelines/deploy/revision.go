@@ -110,7 +110,19 @@ const (
 	Failed   State = "failed"  // see Error; the position is kept
 	// Restarting is Failed by something that may pass, such as a full disk: it is tried again.
 	Restarting State = "restarting"
+	// Degraded is Running, but something has not gone on for a while, such as a broker that does not
+	// answer: see Trouble. It becomes Running by itself when that is over.
+	Degraded State = "degraded"
 )
+
+// Trouble is what keeps a pipeline from going on.
+type Trouble struct {
+	// Since is when it began; Error is the last one.
+	Since time.Time `json:"since"`
+	Error string    `json:"error"`
+	// Do is the way back.
+	Do string `json:"do"`
+}
 
 // Status is what a worker reports about one pipeline.
 type Status struct {
@@ -119,6 +131,9 @@ type Status struct {
 	State    State  `json:"state"`
 	// Error tells why it failed, or why a newer revision was refused.
 	Error string `json:"error,omitempty"`
+	// Trouble is set while it is Degraded, while it is Starting and something keeps it from that, and
+	// while it is Restarting.
+	Trouble *Trouble `json:"trouble,omitempty"`
 	// At is when this was written, in UTC.
 	At time.Time `json:"at"`
 	// Guarantee per sink, as plan says it.

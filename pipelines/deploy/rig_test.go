@@ -31,6 +31,7 @@ type rig struct {
 	cluster *coretest.Cluster
 	store   *deploy.Store
 	launch  *launcher
+	rec     *deploy.Reconciler // the last that was started
 
 	mu struct {
 		sync.Mutex
@@ -73,6 +74,7 @@ func (r *rig) reconcile() (stop func()) {
 	r.t.Helper()
 	rec := deploy.NewReconciler(deploy.ReconcilerOptions{Store: r.store, Launcher: r.launch,
 		OnStatus: r.note, RetryFirst: 10 * time.Millisecond, RetryLongest: 20 * time.Millisecond})
+	r.rec = rec
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- rec.Run(ctx) }()

@@ -200,7 +200,9 @@ func (s *Store) WriteStatus(ctx context.Context, st Status) error {
 	return s.produce(ctx, StatusTopic, st.Name, st)
 }
 
-// produce writes one record and waits until it is durable. A nil value is a tombstone.
+// produce writes one record and waits until it is durable or ctx ends. A nil value is a tombstone.
+// Only the wait ends then: a record on its way cannot be given up, and giving up others would give up
+// what follows them, too.
 func (s *Store) produce(ctx context.Context, topic, key string, value any) error {
 	rec := &kgo.Record{Topic: topic, Key: []byte(key)}
 	if value != nil {
@@ -210,7 +212,15 @@ func (s *Store) produce(ctx context.Context, topic, key string, value any) error
 		}
 		rec.Value = data
 	}
-	if err := s.client.ProduceSync(ctx, rec).FirstErr(); err != nil {
+	answered := make(chan error, 1)
+	s.client.Produce(context.WithoutCancel(ctx), rec, func(_ *kgo.Record, err error) { answered <- err })
+	var err error
+	select {
+	case err = <-answered:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
 		return fmt.Errorf("write %s to %s: %w", key, topic, err)
 	}
 	return nil

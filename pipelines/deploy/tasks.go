@@ -26,9 +26,11 @@ type TaskStatus struct {
 	// Held: records that were read wait for an input, see InputStatus.Awaited.
 	Held bool `json:"held,omitempty"`
 	// Restored of ToRestore changelog records were read when the task was opened.
-	Restored  int64         `json:"restored,omitempty"`
-	ToRestore int64         `json:"to_restore,omitempty"`
-	Inputs    []InputStatus `json:"inputs,omitempty"`
+	Restored  int64 `json:"restored,omitempty"`
+	ToRestore int64 `json:"to_restore,omitempty"`
+	// Trouble is why the task is opened again and again, while it is.
+	Trouble *Trouble      `json:"trouble,omitempty"`
+	Inputs  []InputStatus `json:"inputs,omitempty"`
 	// Sources, Steps and Sinks are what the task adds to those of the pipeline.
 	Sources []StepStatus `json:"sources,omitempty"`
 	Steps   []StepStatus `json:"steps,omitempty"`
@@ -104,13 +106,26 @@ func (st Status) Total(parts []Part) Status {
 // settle tells by the tasks whether a pipeline that several workers share runs: the one that speaks
 // for it may have been stopped alone.
 func (st *Status) settle() {
-	if st.State != Running && st.State != Stopped || len(st.Tasks) == 0 {
+	if st.State != Running && st.State != Stopped && st.State != Degraded || len(st.Tasks) == 0 {
 		return
+	}
+	working := st.State
+	if working == Stopped {
+		working = Running
 	}
 	st.State = Stopped
 	for _, t := range st.Tasks {
 		if t.Phase != "stopped" {
-			st.State = Running
+			st.State = working
+		}
+	}
+	if st.State == Stopped {
+		st.Trouble = nil
+		return
+	}
+	for _, t := range st.Tasks {
+		if t.Trouble != nil && (st.Trouble == nil || t.Trouble.Since.Before(st.Trouble.Since)) {
+			st.State, st.Trouble = Degraded, t.Trouble
 		}
 	}
 }

@@ -36,6 +36,7 @@ type instance struct {
 	mu struct {
 		sync.Mutex
 		worker  *task.Worker
+		cluster client.Cluster
 		leads   bool // connectors run here
 		ingests []*ingest
 		outputs []*output
@@ -167,6 +168,7 @@ func (in *instance) assemble(
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.mu.worker, in.mu.procs, in.mu.topology = worker, procs, built
+	in.mu.cluster = cluster
 	in.mu.stores = a.stores(built, worker)
 	if !in.replay() {
 		in.mu.ingests = in.makeIngests(cluster, made, procs, worker)

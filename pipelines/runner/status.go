@@ -39,6 +39,7 @@ func (in *instance) Status() deploy.Status {
 	}
 	in.sinkStatus(&st, outputs)
 	st.Tasks = in.taskStatus(now)
+	in.troubles(&st, now)
 	if in.shared() {
 		return st
 	}
@@ -120,6 +121,9 @@ func (in *instance) taskStatus(w task.Status) []deploy.TaskStatus {
 			Restored: t.Restored, ToRestore: t.ToRestore,
 			Memory: deploy.StateMemory{DirtyBytes: t.Memory.Dirty, CachedBytes: t.Memory.Cached,
 				Evicted: t.Memory.Evicted}}
+		if t.Trouble.Is() {
+			row.Trouble = taskTrouble(t)
+		}
 		if t.Phase == task.Running || t.Phase == task.Done {
 			row.Restored, row.ToRestore = 0, 0
 		}

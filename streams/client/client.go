@@ -156,6 +156,8 @@ type Cluster interface {
 	Join(opts GroupOptions) (Member, error)
 	// Admin returns the shared admin.
 	Admin() Admin
+	// Trouble tells what has kept the log from answering for a while, to whichever user.
+	Trouble() Trouble
 	// Close closes the admin. Consumers and producers are closed by their users.
 	Close()
 }

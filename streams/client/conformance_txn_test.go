@@ -75,6 +75,7 @@ func conformTransactions(t *testing.T, c client.Cluster) {
 	}
 	require.Equal(t, map[client.TopicPartition][]string{at("a", 0): values(0, 3),
 		at("a", 1): values(0, 3), at("b", 0): values(0, 3)}, got)
+	require.NoError(t, x.Readable(ctxOf(t)))
 	require.Equal(t, map[client.TopicPartition]int64{at("b", 0): 7}, offsetsOf(t, c, "g"))
 
 	send(t, x, at("b", 0), numbered(3, 5)...)

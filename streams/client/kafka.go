@@ -78,6 +78,8 @@ type Kafka struct {
 	opts   Options
 	shared *kgo.Client // asks; producers and consumers have their own
 	admin  kafkaAdmin
+	// waiters are the consumers, producers and requests on their way.
+	waiters waiters
 }
 
 var _ Cluster = (*Kafka)(nil)
@@ -107,6 +109,7 @@ func (k *Kafka) kgo(more ...kgo.Opt) []kgo.Opt {
 		kgo.WithLogger(kgoLogger{k.opts.Logger}),
 		kgo.RetryBackoffFn(backoff),
 		kgo.DisableClientMetrics(),
+		kgo.WithHooks(&k.waiters),
 	}
 	if k.opts.Dialer != nil {
 		opts = append(opts, kgo.Dialer(dialer(k.opts.Dialer)))

@@ -16,6 +16,7 @@ import (
 type kafkaConsumer struct {
 	client  *kgo.Client
 	opts    Options
+	waiters *waiters
 	closing context.Context
 	close   context.CancelFunc
 	// kick wakes the manager: a partition may have to be asked for. ready wakes Poll. Both hold at
@@ -56,6 +57,10 @@ type reading struct {
 	// tries failed since the last answer; the next one is not before retry.
 	tries int
 	retry time.Time
+	// silent is since when it has been asked for without an answer, zero when there was one; why is
+	// the last failure since then.
+	silent time.Time
+	why    error
 }
 
 // Consumer implements Cluster.
@@ -64,11 +69,12 @@ func (k *Kafka) Consumer() (Consumer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make Kafka consumer: %w", err)
 	}
-	c := &kafkaConsumer{client: client, opts: k.opts, kick: make(chan struct{}, 1),
-		ready: make(chan struct{}, 1)}
+	c := &kafkaConsumer{client: client, opts: k.opts, waiters: &k.waiters,
+		kick: make(chan struct{}, 1), ready: make(chan struct{}, 1)}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.mu.at, c.mu.busy = map[TopicPartition]*reading{}, map[int32]bool{}
 	c.running.Go(c.manage)
+	c.waiters.add(c)
 	return c, nil
 }
 
@@ -117,6 +123,9 @@ func (c *kafkaConsumer) setPaused(tps []TopicPartition, paused bool) {
 	for _, tp := range tps {
 		if r := c.mu.at[tp]; r != nil {
 			r.paused = paused
+			if paused {
+				r.answered()
+			}
 		}
 	}
 	c.mu.Unlock()
@@ -125,6 +134,7 @@ func (c *kafkaConsumer) setPaused(tps []TopicPartition, paused bool) {
 }
 
 func (c *kafkaConsumer) Close() {
+	c.waiters.remove(c)
 	c.close()
 	c.client.Close()
 	c.running.Wait()

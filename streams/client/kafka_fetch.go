@@ -51,6 +51,7 @@ func (c *kafkaConsumer) ask(now time.Time) time.Duration {
 			again = min(again, wait)
 		case r.leader < 0:
 			unknown = append(unknown, r)
+			r.ask(now)
 		case r.bytes >= aheadBytes:
 			behind[r.leader] = true
 		default:
@@ -87,6 +88,7 @@ func (c *kafkaConsumer) request(list []*reading, wait time.Duration) *kmsg.Fetch
 	topics := map[string]int{}
 	for _, r := range list {
 		r.asked = true
+		r.ask(time.Now())
 		i, ok := topics[r.tp.Topic]
 		if !ok {
 			i = len(request.Topics)
@@ -118,7 +120,7 @@ func (c *kafkaConsumer) fetch(leader int32, list []*reading, request *kmsg.Fetch
 	}
 	if err != nil {
 		for _, r := range list {
-			r.again()
+			r.again(err)
 		}
 	}
 	c.mu.Unlock()
@@ -127,11 +129,22 @@ func (c *kafkaConsumer) fetch(leader int32, list []*reading, request *kmsg.Fetch
 }
 
 // again has the leader looked up and the partition asked for again, after a while. mu is held.
-func (r *reading) again() {
+func (r *reading) again(why error) {
+	r.why = why
 	r.leader = -1
 	r.tries++
 	r.retry = time.Now().Add(backoff(r.tries))
 }
+
+// ask notes that an answer is wanted. mu is held.
+func (r *reading) ask(now time.Time) {
+	if r.silent.IsZero() {
+		r.silent = now
+	}
+}
+
+// answered ends the silence. mu is held.
+func (r *reading) answered() { r.silent, r.why = time.Time{}, nil }
 
 // keep takes over an answer. mu is held. What it has of several partitions is copied, because they
 // lie in one buffer and the last of them that waits would keep it all.
@@ -171,12 +184,13 @@ var passing = []error{kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.No
 func (c *kafkaConsumer) keepOne(r *reading, p *kmsg.FetchResponseTopicPartition) {
 	if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
 		if slices.Contains(passing, err) {
-			r.again()
+			r.again(err)
 		} else {
 			c.fail(r, err)
 		}
 		return
 	}
+	r.answered()
 	if len(p.RecordBatches) == 0 {
 		r.tries = 0
 		return
@@ -228,7 +242,7 @@ func (c *kafkaConsumer) lookUp(list []*reading) {
 			continue
 		}
 		if err != nil {
-			r.again()
+			r.again(err)
 			continue
 		}
 		c.lead(r, response)
@@ -248,8 +262,10 @@ func (c *kafkaConsumer) lead(r *reading, metadata *kmsg.MetadataResponse) {
 	case errors.Is(err, kerr.UnknownTopicOrPartition) && r.tries >= unknownTries,
 		err != nil && !kerr.IsRetriable(err):
 		c.fail(r, err)
+	case err == nil:
+		r.again(kerr.LeaderNotAvailable)
 	default:
-		r.again()
+		r.again(err)
 	}
 }
 

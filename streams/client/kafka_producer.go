@@ -54,7 +54,7 @@ func (k *Kafka) Producer() (Producer, error) {
 		return nil, err
 	}
 	return &kafkaProducer{
-		client: client, unacked: newUnacked(k.opts), known: map[TopicPartition]bool{},
+		client: client, unacked: k.newUnacked(), known: map[TopicPartition]bool{},
 		newLarge: func() (*kgo.Client, error) {
 			return k.newProducer(kgo.ProducerLinger(0), kgo.ProducerBatchMaxBytes(largeBatch))
 		},
@@ -185,6 +185,7 @@ func (s *sent) done(r *kgo.Record, err error) {
 
 // Close implements Producer.
 func (p *kafkaProducer) Close() {
+	p.waiters.remove(p.unacked)
 	_ = p.fail(ErrClosed)
 	p.client.Close()
 	if p.large != nil {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -219,5 +220,47 @@ func TestATopicMadeAgainIsNotReadOn(t *testing.T) {
 			break
 		}
 		require.Empty(t, runs, "records of another topic")
+	}
+}
+
+// TestTroubleOfABrokerThatIsGone: what reads and what has sent tells since when there is no answer,
+// after a while, with the failure to connect, until there is one. Who has nothing to wait for has no
+// trouble.
+func TestTroubleOfABrokerThatIsGone(t *testing.T) {
+	for kind, use := range map[string]func(*testing.T, *client.Kafka) string{
+		"reads": func(t *testing.T, k *client.Kafka) string {
+			consumer(t, k).Assign(at("t", 0), 0)
+			return "t-0 "
+		},
+		"sends": func(t *testing.T, k *client.Kafka) string {
+			p := producer(t, k)
+			go func() { _, _ = p.Send(t.Context(), at("t", 0), numbered(0, 1)) }()
+			return "bytes of records are not acknowledged"
+		},
+		"nothing": func(*testing.T, *client.Kafka) string { return "" },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k, broker := kafka(t)
+				create(t, k, "t", 1)
+				require.False(t, k.Trouble().Is())
+				broker.Stop()
+				gone := time.Now()
+				want := use(t, k)
+				time.Sleep(time.Second)
+				require.False(t, k.Trouble().Is(), "it may be back in a moment")
+				time.Sleep(9 * time.Second)
+				trouble := k.Trouble()
+				require.Equal(t, want != "", trouble.Is())
+				if want != "" {
+					require.WithinDuration(t, gone, trouble.Since, time.Second)
+					require.Contains(t, trouble.Error, want)
+					require.Contains(t, trouble.Error, "connect to ")
+				}
+				broker.Start()
+				time.Sleep(10 * time.Second)
+				require.False(t, k.Trouble().Is(), "%+v", k.Trouble())
+			})
+		})
 	}
 }

@@ -59,11 +59,14 @@ func (k *Kafka) Transactor(ctx context.Context, id string) (Transactor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make Kafka transactor: %w", err)
 	}
-	t := &kafkaTransactor{unacked: newUnacked(k.opts), client: client, id: id, admin: k.admin,
+	t := &kafkaTransactor{unacked: k.newUnacked(), client: client, id: id, admin: k.admin,
 		bumps: bumps, ids: map[string][16]byte{}, lanes: map[TopicPartition]*txnLane{}}
 	t.closing, t.close = context.WithCancel(context.Background())
 	t.queue.busy = map[int32]bool{}
-	if err := t.takeOver(ctx); err != nil {
+	answered := k.waiters.ask("transactional id %s cannot be taken over", id)
+	err = t.takeOver(ctx)
+	answered()
+	if err != nil {
 		t.Close()
 		return nil, fmt.Errorf("take over transactional id %s: %w", id, lost(err))
 	}
@@ -128,6 +131,7 @@ func (t *kafkaTransactor) Commit(ctx context.Context, group string,
 	if !t.begun {
 		return t.failed()
 	}
+	defer t.waiters.ask("the transaction of %s cannot be committed", t.id)()
 	if len(next) > 0 { // while the batches are on their way
 		if err := t.offsets(ctx, group, next); err != nil {
 			return t.fail(fmt.Errorf("commit offsets of group %s in transaction of %s: %w", group, t.id,
@@ -266,6 +270,7 @@ func (t *kafkaTransactor) Abort(ctx context.Context) {
 
 // Close implements Producer.
 func (t *kafkaTransactor) Close() {
+	t.waiters.remove(t.unacked)
 	_ = t.fail(ErrClosed)
 	t.queue.Lock()
 	t.queue.closed = true

@@ -9,9 +9,10 @@ import (
 
 // unacked is what a producer has on its way, and what became of the rest.
 type unacked struct {
-	limit int64 // bytes without acknowledgement
-	stall time.Duration
-	log   *slog.Logger
+	limit   int64 // bytes without acknowledgement
+	stall   time.Duration
+	log     *slog.Logger
+	waiters *waiters
 
 	mu struct {
 		sync.Mutex
@@ -20,14 +21,18 @@ type unacked struct {
 		sends int
 		acked map[TopicPartition]int64
 		err   error
+		// still is since when something waits and nothing was acknowledged.
+		still time.Time
 		// moved is closed when a send was acknowledged or failed; nil when nobody waits.
 		moved chan struct{}
 	}
 }
 
-func newUnacked(o Options) *unacked {
-	u := &unacked{limit: o.BufferBytes, stall: o.StallAfter, log: o.Logger}
+func (k *Kafka) newUnacked() *unacked {
+	u := &unacked{limit: k.opts.BufferBytes, stall: k.opts.StallAfter, log: k.opts.Logger,
+		waiters: &k.waiters}
 	u.mu.acked = map[TopicPartition]int64{}
+	u.waiters.add(u)
 	return u
 }
 
@@ -40,8 +45,7 @@ func (u *unacked) admit(ctx context.Context, bytes int64) error {
 			return err
 		}
 		if u.mu.sends == 0 || u.mu.bytes+bytes <= u.limit {
-			u.mu.bytes += bytes
-			u.mu.sends++
+			u.addLocked(bytes)
 			u.mu.Unlock()
 			return nil
 		}
@@ -81,9 +85,16 @@ func (u *unacked) movedLocked() chan struct{} {
 // add puts a send on its way that has to be, whatever the bound is.
 func (u *unacked) add(bytes int64) {
 	u.mu.Lock()
+	u.addLocked(bytes)
+	u.mu.Unlock()
+}
+
+func (u *unacked) addLocked(bytes int64) {
+	if u.mu.sends == 0 {
+		u.mu.still = time.Now()
+	}
 	u.mu.bytes += bytes
 	u.mu.sends++
-	u.mu.Unlock()
 }
 
 // settle takes a send off the way: it was appended up to next, or failed.
@@ -91,6 +102,7 @@ func (u *unacked) settle(tp TopicPartition, bytes, next int64, err error) {
 	u.mu.Lock()
 	u.mu.bytes -= bytes
 	u.mu.sends--
+	u.mu.still = time.Now()
 	if next > u.mu.acked[tp] {
 		u.mu.acked[tp] = next
 	}

@@ -230,6 +230,9 @@ func (m *Memory) Producer() (Producer, error) {
 // Admin implements Cluster.
 func (m *Memory) Admin() Admin { return memAdmin{m} }
 
+// Trouble implements Cluster.
+func (m *Memory) Trouble() Trouble { return Trouble{} }
+
 // Close implements Cluster; the logs stay, so that a test can go on with a new user.
 func (m *Memory) Close() {}
 

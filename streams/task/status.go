@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millstream-io/millstream/streams/client"
 	"github.com/millstream-io/millstream/streams/state"
 )
 
@@ -64,8 +65,10 @@ type TaskStatus struct {
 	Memory state.Memory
 	// LastCommit is zero before the first.
 	LastCommit time.Time
-	// LastError is the last trouble, also one that did not stop the task.
+	// LastError is the last trouble, also one that did not stop the task. Trouble is that which has
+	// not passed: the task was lost, and has not committed or run for a while since.
 	LastError string
+	Trouble   client.Trouble
 	// Steps count records per step; they move while the task runs.
 	Steps []StepStats
 }
@@ -114,9 +117,12 @@ type taskStatus struct {
 		memory     state.Memory
 		lastCommit time.Time
 		lastError  string
-		perSecond  float64
-		atCommit   int64 // processed at the last commit
-		steps      func() []StepStats
+		// trouble is since when the task is lost, and why; runs is since when it runs.
+		trouble   client.Trouble
+		runs      time.Time
+		perSecond float64
+		atCommit  int64 // processed at the last commit
+		steps     func() []StepStats
 		// past is what the steps of earlier cores did.
 		past map[string]Work
 	}
@@ -126,6 +132,9 @@ func (s *taskStatus) phase(p Phase) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.phase = p
+	if p == Running {
+		s.mu.runs = time.Now()
+	}
 }
 
 func (s *taskStatus) restore(read, of int64) {
@@ -140,6 +149,41 @@ func (s *taskStatus) trouble(err error) {
 	s.mu.lastError = err.Error()
 }
 
+// lost notes a trouble that makes the task be opened again.
+func (s *taskStatus) lost(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.lastError = err.Error()
+	since := time.Now()
+	if s.troubleLocked(since).Is() {
+		since = s.mu.trouble.Since
+	}
+	s.mu.trouble = client.Trouble{Since: since, Error: s.mu.lastError}
+}
+
+// A task that is lost once is open again at once, which is no trouble: it is told after a while. One
+// that has nothing to commit must run for steadyFor for it to be over.
+const (
+	troubleAfter = 3 * time.Second
+	steadyFor    = 2 * time.Second
+)
+
+// troubleLocked is the trouble that has not passed.
+func (s *taskStatus) troubleLocked(now time.Time) client.Trouble {
+	if s.mu.phase != Restoring && (s.mu.phase != Running || now.Sub(s.mu.runs) > steadyFor) {
+		return client.Trouble{}
+	}
+	return s.mu.trouble
+}
+
+// lastingLocked is the trouble that is told.
+func (s *taskStatus) lastingLocked(now time.Time) client.Trouble {
+	if t := s.troubleLocked(now); now.Sub(t.Since) > troubleAfter {
+		return t
+	}
+	return client.Trouble{}
+}
+
 // commit notes a commit and smooths the rate over about ten of them.
 func (s *taskStatus) commit(now time.Time, since time.Duration) {
 	processed := s.processed.Load()
@@ -151,6 +195,7 @@ func (s *taskStatus) commit(now time.Time, since time.Duration) {
 	}
 	s.mu.perSecond += (rate - s.mu.perSecond) / 10
 	s.mu.atCommit, s.mu.lastCommit = processed, now
+	s.mu.trouble = client.Trouble{}
 }
 
 // report notes where the inputs are.
@@ -195,8 +240,9 @@ func (s *seat) snapshot() TaskStatus {
 		Restored: s.status.mu.restored, ToRestore: s.status.mu.toRestore,
 		StreamTime: s.status.mu.streamTime, LastCommit: s.status.mu.lastCommit,
 		Held:      s.status.mu.held,
-		LastError: s.status.mu.lastError, StateBytes: s.status.mu.stateBytes,
-		Stores: s.status.mu.stores, Memory: s.status.mu.memory, Steps: s.status.stepsOf(),
+		LastError: s.status.mu.lastError, Trouble: s.status.lastingLocked(time.Now()),
+		StateBytes: s.status.mu.stateBytes,
+		Stores:     s.status.mu.stores, Memory: s.status.mu.memory, Steps: s.status.stepsOf(),
 	}
 	s.status.mu.Unlock()
 	out.Processed, out.ChangelogRows = s.status.processed.Load(), s.status.rows.Load()

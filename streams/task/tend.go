@@ -68,7 +68,7 @@ func (w *Worker) tend(ctx context.Context, r *runs, s *seat) error {
 		if time.Since(began) > steadyAfter {
 			wait = firstReopen
 		}
-		s.status.trouble(err)
+		s.status.lost(err)
 		s.status.phase(Restoring)
 		t.log.Warn("task lost, it is opened again at its last commit", "error", err, "wait", wait)
 		pause := time.NewTimer(wait)
