@@ -59,6 +59,7 @@ func Build(r *check.Result) (*Plan, []lang.Finding) {
 	for _, s := range r.Sinks {
 		b.sink(s)
 	}
+	b.apart()
 	b.rowSources()
 	b.carry()
 	b.split()

@@ -149,15 +149,7 @@ func (b *builder) outOf(id string) string {
 
 // split cuts the plan at repartition topics.
 func (b *builder) split() {
-	d, subs := domains{}, map[string]*SubTopology{}
-	for _, n := range b.plan.Nodes {
-		for _, from := range n.Inputs() {
-			d.join(b.outOf(from), "node "+n.ID)
-		}
-	}
-	for _, s := range b.plan.Sinks {
-		d.join(b.outOf(s.From), "sink "+s.ID)
-	}
+	d, subs := b.domains(), map[string]*SubTopology{}
 	sub := func(member string) *SubTopology {
 		root := d.find(member)
 		if subs[root] == nil {

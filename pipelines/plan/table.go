@@ -235,11 +235,6 @@ func (b *builder) joinTables(n *Node, s *check.Step) {
 		n.Join.Tables.Stores = []string{b.name(s.ID, "left"), b.name(s.ID, "right")}
 		return
 	}
-	if slices.ContainsFunc(b.origins(right), func(id string) bool {
-		return slices.Contains(b.origins(left), id)
-	}) {
-		right = b.moved(n, s, "right", nil, right)
-	}
 	ask := b.part(n, s, "ask", left)
 	ask.Kind = KindForeign
 	ask.Foreign = &Foreign{Part: "ask", Key: s.Program, Stores: []string{b.name(s.ID, "keys")}}
@@ -251,23 +246,6 @@ func (b *builder) joinTables(n *Node, s *check.Step) {
 	n.From = []string{b.moved(n, s, "rows", nil, ask.ID)}
 	n.Right = b.moved(n, s, "answer", nil, match.ID)
 	n.Join.Tables.Stores = []string{b.name(s.ID, "results")}
-}
-
-// origins are the sources and key_bys that what comes out of id is read from without passing a
-// topic.
-func (b *builder) origins(id string) []string {
-	if branch, ok := b.arms[id]; ok {
-		id = branch
-	}
-	n := b.plan.Node(id)
-	if n == nil || n.KeyBy != nil {
-		return []string{id}
-	}
-	var list []string
-	for _, from := range n.Inputs() {
-		list = append(list, b.origins(from)...)
-	}
-	return list
 }
 
 // tablesText is a join of two tables in a few words.

@@ -39,6 +39,33 @@ sinks: {out: {topic: out}}
 	require.NotNil(t, p.Topic("p-j-right-repartition"))
 }
 
+// Tables that one step joins by key are in one task, so another one that joins them by a foreign
+// key needs the topic too; and not where nothing brings them together.
+func TestForeignKeyIntoATableThatIsJoinedByKey(t *testing.T) {
+	file := func(other string) *Plan {
+		return compile(t, `version: 1
+pipeline: p
+sources: {a: {topic: a, key: string}, b: {topic: b, key: string}, c: {topic: c, key: string}}
+tables: {x: {from: a}, y: {from: b}, z: {from: c}}
+steps:
+  - {id: j, from: x, join: {table: y, on: value.y}}
+`+other+`
+sinks: {out: {from: j, topic: out}}
+`)
+	}
+	for _, other := range []string{"  - {id: k, from: x, join: {table: y, on: key}}",
+		"  - {id: k, from: x, join: {table: z, on: key}}\n" +
+			"  - {id: l, from: y, join: {table: z, on: key}}"} {
+		p := file(other)
+		require.Equal(t, "j.right", p.Node("j.match").Right, other)
+		require.NotNil(t, p.Topic("p-j-right-repartition"))
+		require.NotEqual(t, p.Node("j.ask").Sub, p.Node("j.match").Sub)
+	}
+	p := file("  - {id: k, from: x, join: {table: z, on: key}}")
+	require.Equal(t, "b", p.Node("j.match").Right)
+	require.Nil(t, p.Topic("p-j-right-repartition"))
+}
+
 // A state that depends on the foreign key or the group is lost when that changes.
 func TestDiffOfTables(t *testing.T) {
 	file := func(steps string) *Plan {

@@ -87,6 +87,20 @@ func TestYAMLAndGoGiveTheSameTopology(t *testing.T) {
 				return orders.JoinForeign("j", people, streams.JoinForeignOptions{ForeignKey: key,
 					Join: pair})
 			}},
+		"by key and by foreign key": {steps: "- {id: k, from: order, join: {table: person, on: key}}\n" +
+			"- {id: j, from: order, join: {table: person, on: value.who}}",
+			dsl: func(orders, people *streams.Stream) *streams.Stream {
+				orders.JoinAsTables("k", people, streams.JoinTablesOptions{Join: pair})
+				return orders.JoinForeign("j", people, streams.JoinForeignOptions{ForeignKey: key,
+					Join: pair})
+			}},
+		"by foreign key and by key": {steps: "- {id: j, from: order, join: {table: person, " +
+			"on: value.who}}\n- {id: k, from: order, join: {table: person, on: key}}",
+			dsl: func(orders, people *streams.Stream) *streams.Stream {
+				orders.JoinForeign("j", people, streams.JoinForeignOptions{ForeignKey: key,
+					Join: pair})
+				return orders.JoinAsTables("k", people, streams.JoinTablesOptions{Join: pair})
+			}},
 		"aggregate": {steps: `- {id: a, from: order, aggregate: {by: value.region, ` +
 			`fields: {n: count, low: {min: value.n}, s: {sum: value.n}}}}`,
 			dsl: func(orders, _ *streams.Stream) *streams.Stream {

@@ -67,7 +67,7 @@ func (p *plan) fault(format string, args ...any) {
 // Whoever reads the key_by reads that source.
 func (p *plan) expand() {
 	p.byID = map[string]*draft{}
-	for _, d := range p.b.nodes {
+	for _, d := range p.apart() {
 		c := *d
 		if d.keyBy == nil {
 			p.nodes = append(p.nodes, &c)

@@ -38,6 +38,8 @@ type Builder struct {
 	nodes  []*draft
 	byID   map[string]*draft
 	faults []error
+	// foreign are the joins by a foreign key.
+	foreign []foreign
 }
 
 // draft is one node as described.

@@ -1,11 +1,7 @@
 package topology
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/millstream-io/millstream/streams/join"
-	"github.com/millstream-io/millstream/streams/operator"
 )
 
 // JoinStreams joins two streams by key and event time. Their topics must have the same number of
@@ -60,7 +56,7 @@ func (b *Builder) Changes(id, from string, o join.ChangesOptions) {
 // JoinForeign joins two tables in which rows of the left one name keys of the right one; the result
 // has the keys of the left one. Left rows, what they ask for and the answers go through repartition
 // topics of their own: <id>-rows, <id>-subscription, <id>-answer; and right rows through <id>-right
-// if both tables come from the same source, as a task cannot wait for itself.
+// if both sides would be in one task (plan.apart).
 func (b *Builder) JoinForeign(id, left, right string, o join.ForeignOptions) {
 	if o.Store == "" {
 		o.Store = id
@@ -70,41 +66,15 @@ func (b *Builder) JoinForeign(id, left, right string, o join.ForeignOptions) {
 	}
 	o = o.WithDefaults()
 	move := func(part, from string) string {
-		b.KeyBy(id+"-"+part, from, KeyByOptions{OnError: o.OnError,
-			Key: func(rec *operator.Record) ([]byte, error) { return rec.Key, nil }})
+		b.KeyBy(id+"-"+part, from, keepKey(o))
 		return id + "-" + part
 	}
 	ask, match := id+":ask", id+":match"
-	sources := b.sources(left, map[string]bool{})
-	for _, s := range b.sources(right, map[string]bool{}) {
-		if slices.Contains(sources, s) {
-			right = move("right", right)
-			break
-		}
-	}
+	b.foreign = append(b.foreign, foreign{id: id, right: right, opts: o})
 	b.Process(ask, []string{left}, ProcessOptions{Kind: "join", New: join.NewForeignLeft(o),
 		Outputs: join.ForeignOutputs(), Stores: o.LeftStores(), OnError: o.OnError})
 	b.Process(match, []string{move("subscription", ask+".subscriptions"), right}, ProcessOptions{
 		Kind: "join", New: join.NewForeignMatch(o), Stores: o.MatchStores(), OnError: o.OnError})
 	b.Process(id, []string{move("rows", ask+".rows"), move("answer", match)}, ProcessOptions{
 		Kind: "join", New: join.NewForeignResult(o), Stores: o.Stores(), OnError: o.OnError})
-}
-
-// sources returns the ids of the sources and key_bys behind which a step runs, as far as they are
-// described already.
-func (b *Builder) sources(id string, seen map[string]bool) []string {
-	id, _, _ = strings.Cut(id, ".")
-	d := b.byID[id]
-	if d == nil || seen[id] {
-		return nil
-	}
-	seen[id] = true
-	if d.source != nil || d.keyBy != nil {
-		return []string{id}
-	}
-	var list []string
-	for _, from := range d.from {
-		list = append(list, b.sources(from, seen)...)
-	}
-	return list
 }
