@@ -11,6 +11,8 @@ import (
 // changes are the results that changed since they were last emitted, for Every. Rows:
 //
 //	end of the window i64 | start i64 | key  ->  1 byte: 1 the old result is to be taken back
+//	                                             the state of which the last result was told, of
+//	                                             sessions that were told; rows of older files end here
 type changes struct {
 	rows  state.Store
 	every int64 // ms
@@ -43,31 +45,44 @@ func (c *changes) at(w operator.Window, key []byte) []byte {
 	return c.key
 }
 
-// mark remembers that a result changed.
-func (c *changes) mark(w operator.Window, key []byte) error {
+// mark remembers that a result changed; told is the state of which it was told, nil if it was not
+// or nobody will ask.
+func (c *changes) mark(w operator.Window, key, told []byte) error {
 	at := c.at(w, key)
 	if _, ok, err := c.rows.Get(at); ok || err != nil {
 		return err
 	}
-	return c.rows.Put(at, []byte{0})
+	return c.rows.Put(at, append([]byte{0}, told...))
 }
 
-// gone remembers that there is no such result any more. emitted tells whether anybody knows it.
-func (c *changes) gone(w operator.Window, key []byte, emitted bool) error {
-	if emitted {
-		return c.rows.Put(c.at(w, key), []byte{1})
-	}
-	return c.rows.Delete(c.at(w, key))
-}
-
-// pop forgets that a result changed, and reports whether it had.
-func (c *changes) pop(w operator.Window, key []byte) (bool, error) {
+// gone remembers that there is no such result any more. emitted tells whether anybody knows it; it
+// is of state told, unless it changed since.
+func (c *changes) gone(w operator.Window, key []byte, emitted bool, told []byte) error {
 	at := c.at(w, key)
-	_, ok, err := c.rows.Get(at)
-	if err != nil || !ok {
-		return false, err
+	if !emitted {
+		return c.rows.Delete(at)
 	}
-	return true, c.rows.Delete(at)
+	v, ok, err := c.rows.Get(at)
+	if err != nil {
+		return err
+	}
+	if ok && len(v) > 0 {
+		told = v[1:]
+	}
+	return c.rows.Put(at, append([]byte{1}, told...))
+}
+
+// pop forgets that a result changed, and reports whether it had, and of what it was told before.
+func (c *changes) pop(w operator.Window, key []byte) (changed bool, told []byte, err error) {
+	at := c.at(w, key)
+	v, ok, err := c.rows.Get(at)
+	if err != nil || !ok {
+		return false, nil, err
+	}
+	if len(v) > 1 {
+		told = slices.Clone(v[1:])
+	}
+	return true, told, c.rows.Delete(at)
 }
 
 // changesOf returns the keys between which the changes of one window are.
@@ -78,7 +93,7 @@ func changesOf(w operator.Window) (from, to []byte) {
 
 // take removes the changes between two keys, nil being none, and calls fn with each.
 func (c *changes) take(from, to []byte,
-	fn func(w operator.Window, key []byte, takeBack bool) error) error {
+	fn func(w operator.Window, key []byte, takeBack bool, told []byte) error) error {
 	c.keys = c.keys[:0]
 	err := c.rows.Scan(from, to, func(key, _ []byte) error {
 		c.keys = append(c.keys, slices.Clone(key))
@@ -92,13 +107,16 @@ func (c *changes) take(from, to []byte,
 		if err != nil || !ok {
 			return fmt.Errorf("get changed result: %w", err)
 		}
-		back := len(v) > 0 && v[0] == 1
+		back, told := len(v) > 0 && v[0] == 1, []byte(nil)
+		if len(v) > 1 {
+			told = slices.Clone(v[1:])
+		}
 		if err := c.rows.Delete(k); err != nil {
 			return fmt.Errorf("forget changed result: %w", err)
 		}
 		end, rest, _ := state.CutTime(k)
 		start, key, _ := state.CutTime(rest)
-		if err := fn(operator.Window{Start: start, End: end}, key, back); err != nil {
+		if err := fn(operator.Window{Start: start, End: end}, key, back, told); err != nil {
 			return err
 		}
 	}

@@ -324,7 +324,7 @@ func (a *aggregate) tell(ctx *operator.Context, rec *operator.Record, x *target,
 	case x.same || x.gone && !x.had:
 		return nil
 	case a.o.Emit == Every && !x.late:
-		return a.changed.mark(x.window, rec.Key)
+		return a.changed.mark(x.window, rec.Key, nil)
 	case a.o.Emit == OnClose && !x.late:
 		return nil
 	}

@@ -86,7 +86,7 @@ func (a *aggregate) emitClosed(ctx *operator.Context, w openWindow,
 func (a *aggregate) emitChanged(ctx *operator.Context, at int64, from, to []byte,
 	in, out *operator.Batch) error {
 	result := operator.Record{Order: in.OrderAt(at), StreamTime: at - 1}
-	return a.changed.take(from, to, func(w operator.Window, key []byte, _ bool) error {
+	return a.changed.take(from, to, func(w operator.Window, key []byte, _ bool, _ []byte) error {
 		rows := a.rows
 		if a.windows.Size != 0 {
 			rows = a.window(w.Start)

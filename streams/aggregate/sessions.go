@@ -168,7 +168,11 @@ func (x *sessions) replace(ctx *operator.Context, rec *operator.Record, first, l
 		result.Window, result.Timestamp = s.window(), s.end
 		return x.emit(ctx, out, result, x.accs)
 	case x.o.Emit == Every:
-		return x.changed.mark(s.window(), rec.Key)
+		var told []byte
+		if s.emitted { // so it is the same session, and old[0] what it was
+			told = old[0].raw
+		}
+		return x.changed.mark(s.window(), rec.Key, told)
 	}
 	return nil
 }
@@ -190,16 +194,21 @@ func (x *sessions) mark(fire, drop, start int64, key []byte) error {
 // retract tells that a session is not there any more, to those who know it.
 func (x *sessions) retract(old *span, result operator.Record, now bool, out *operator.Batch) error {
 	if x.o.Emit == Every && !now {
-		return x.changed.gone(old.window(), result.Key, old.emitted)
+		return x.changed.gone(old.window(), result.Key, old.emitted, old.raw)
 	}
+	told := old.raw
 	if x.o.Emit == Every {
-		if _, err := x.changed.pop(old.window(), result.Key); err != nil {
+		_, before, err := x.changed.pop(old.window(), result.Key)
+		if err != nil {
 			return err
+		}
+		if before != nil {
+			told = before
 		}
 	}
 	if old.emitted {
 		result.Window, result.Timestamp = old.window(), old.end
-		return x.takeBackOf(out, result, old.raw, x.other)
+		return x.takeBackOf(out, result, told, x.other)
 	}
 	return nil
 }
@@ -247,7 +256,7 @@ func (x *sessions) final(ctx *operator.Context, i int, key []byte, due int64,
 	case OnUpdate:
 		return nil
 	case Every:
-		if changed, err := x.changed.pop(s.window(), key); !changed || err != nil {
+		if changed, _, err := x.changed.pop(s.window(), key); !changed || err != nil {
 			return err
 		}
 	}
@@ -261,7 +270,8 @@ func (x *sessions) final(ctx *operator.Context, i int, key []byte, due int64,
 // emitChanged emits what changed since the last time, ordered by end, start and key.
 func (x *sessions) emitChanged(ctx *operator.Context, at int64, in, out *operator.Batch) error {
 	result := operator.Record{Order: in.OrderAt(at), StreamTime: at - 1}
-	return x.changed.take(nil, nil, func(w operator.Window, key []byte, back bool) error {
+	return x.changed.take(nil, nil, func(w operator.Window, key []byte, back bool,
+		told []byte) error {
 		w.Inclusive = true
 		result.Key, result.Window, result.Timestamp = x.out.Copy(key), w, w.End
 		if err := x.get(key); err != nil {
@@ -269,7 +279,10 @@ func (x *sessions) emitChanged(ctx *operator.Context, at int64, in, out *operato
 		}
 		i := slices.IndexFunc(x.spans, func(s span) bool { return s.window() == w })
 		if i < 0 {
-			if back {
+			switch {
+			case back && told != nil:
+				return x.takeBackOf(out, result, told, x.other)
+			case back: // a row of an older file
 				takeBack(out, result)
 			}
 			return nil

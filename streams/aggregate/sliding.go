@@ -187,7 +187,7 @@ func (x *sliding) tell(ctx *operator.Context, rec *operator.Record, isNew bool,
 			}
 		}
 		if x.o.Emit == Every {
-			err = x.changed.mark(x.at(start), rec.Key)
+			err = x.changed.mark(x.at(start), rec.Key, nil)
 		} else {
 			result := operator.Record{Key: rec.Key, StreamTime: rec.StreamTime, Order: rec.Order}
 			result.CausedBy(rec)
@@ -282,7 +282,7 @@ func (x *sliding) closeDue(ctx *operator.Context, s int64, in, out *operator.Bat
 		tell := x.o.Emit == OnClose
 		if x.o.Emit == Every {
 			var err error
-			if tell, err = x.changed.pop(x.at(d.start), key); err != nil {
+			if tell, _, err = x.changed.pop(x.at(d.start), key); err != nil {
 				return err
 			}
 		}
@@ -303,7 +303,7 @@ func (x *sliding) closeDue(ctx *operator.Context, s int64, in, out *operator.Bat
 
 // emitChanged emits what changed since the last time, ordered by end, start and key.
 func (x *sliding) emitChanged(ctx *operator.Context, at int64, in, out *operator.Batch) error {
-	return x.changed.take(nil, nil, func(w operator.Window, key []byte, _ bool) error {
+	return x.changed.take(nil, nil, func(w operator.Window, key []byte, _ bool, _ []byte) error {
 		if err := x.get(key); err != nil {
 			return err
 		}
