@@ -42,7 +42,7 @@ func (a *assembly) build() (*topology.Topology, error) {
 	a.at, a.width = map[string]string{}, map[string]int32{}
 	a.b = topology.NewBuilder(topology.Options{App: a.tasks, ConfigHash: a.plan.Fingerprint[:16],
 		OnError: a.policy(a.plan.Policy), CloseAtEnd: a.closesAtEnd(), Cut: a.cut,
-		StepName: namesOf(a.plan).of})
+		StepName: namesOf(a.plan).inFile})
 	for _, s := range a.plan.Sources {
 		if !s.TableOnly {
 			a.source(s)

@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -178,5 +179,51 @@ sinks:
 	}
 	for _, row := range s.in.Status().Steps {
 		require.Zero(t, row.DeadLettered, "it failed at the table, not at %s", row.ID)
+	}
+}
+
+// TestDeadLettersOfRenamedStepsCarryTheIdOfTheFile: topics and stores go on under the first id, so
+// that nothing is lost; what people read has the one that is in the file now, also where the record
+// failed in a part of the step, and for one that was renamed twice.
+func TestDeadLettersOfRenamedStepsCarryTheIdOfTheFile(t *testing.T) {
+	r := newRig(t)
+	for _, topic := range []string{"in", "rows"} {
+		r.topic(topic, 1)
+	}
+	r.produce("in", `{"k":null,"n":1}`, `{"k":"x","n":"text"}`, `{"k":"x","n":1}`)
+	r.produce("rows", `a={"who":[1],"n":1}`, `b={"who":"a","n":"text"}`, `c={"who":"a","n":1}`)
+	s := r.start(`version: 1
+pipeline: p
+on_error: {then: dlq, dlq: dead}
+sources: {in: {topic: in}, rows: {topic: rows, key: string}}
+tables: {row: {from: rows}}
+steps:
+  - {id: total, renamed_from: counts, from: in,
+     aggregate: {by: value.k, unbounded: true, fields: {s: {sum: value.n}}}}
+  - {id: shown, renamed_from: [told, said], map: value.s + "text"}
+  - {id: pairs, renamed_from: named, from: row, join: {table: row, on: value.who.x, as: other}}
+  - {id: groups, renamed_from: sorted, from: row,
+     aggregate: {by: value.who, fields: {s: {sum: value.n}}}}
+sinks: {out: {from: shown, topic: out}, other: {from: pairs, topic: out}, more: {from: groups, topic: out}}
+`)
+	var got []string
+	want := []string{"total key", "total expr", "shown expr", "pairs expr", "groups expr"}
+	has := func() bool {
+		got = nil
+		for _, rec := range r.read("dead") {
+			got = append(got, header(rec, "ms-dlq-step")+" "+header(rec, "ms-dlq-class"))
+		}
+		for _, one := range want {
+			if !slices.Contains(got, one) {
+				return false
+			}
+		}
+		return true
+	}
+	s.until("each step has a dead letter", has)
+	s.halt()
+	for _, one := range got {
+		step, _, _ := strings.Cut(one, " ")
+		require.Contains(t, []string{"total", "shown", "pairs", "groups"}, step)
 	}
 }

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/millstream-io/millstream/pipelines/deploy"
@@ -15,16 +16,18 @@ type stepNames struct {
 	users   map[string]string // by UserID: nodes of which there are several are told as one
 	sources map[string]bool
 	sinks   map[string]bool
+	written map[string]string // by ID: the step or table of the file that a node belongs to
 }
 
 func (in *instance) names() *stepNames { return namesOf(in.p.plan) }
 
 func namesOf(p *plan.Plan) *stepNames {
 	n := &stepNames{nodes: map[string]string{}, users: map[string]string{},
-		sources: map[string]bool{}, sinks: map[string]bool{}}
+		sources: map[string]bool{}, sinks: map[string]bool{}, written: map[string]string{}}
 	for _, node := range p.Nodes {
 		n.nodes[node.StreamID()] = node.ID
 		n.users[node.UserID()] = node.ID
+		n.written[node.ID] = node.UserID()
 	}
 	for _, s := range p.Sources {
 		n.sources[s.ID] = true
@@ -80,6 +83,12 @@ func (n *stepNames) of(step string) string {
 		}
 	}
 	return base // a table: only its failures are told
+}
+
+// inFile is what the file calls a step now, also where it belongs to one that was renamed.
+func (n *stepNames) inFile(step string) string {
+	id := n.of(step)
+	return cmp.Or(n.written[id], id)
 }
 
 func stepStatus(step task.StepStats, stores map[string]int64) deploy.StepStatus {
