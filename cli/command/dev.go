@@ -71,6 +71,7 @@ type dev struct {
 	sums     map[string]string // checksums of the plugins of current
 	refused  bool              // the last change was not applied
 	waits    bool              // nothing was applied, as the cluster is not ready for it
+	waiting  *pipelineFile     // what the cluster is not ready for; nil while the file has errors
 }
 
 func (d *dev) current() *pipelineFile {
@@ -185,7 +186,9 @@ func (d *dev) startPipeline(ctx context.Context, wg *sync.WaitGroup) error {
 	}
 	follow()
 	wg.Go(func() {
-		err := watchTree(ctx, p.revision.Dir, func(changed []string) { d.reload(ctx, wg, changed) })
+		err := watchTree(ctx, p.revision.Dir,
+			func(changed []string) { d.reload(ctx, wg, changed) },
+			func() { d.lookAgain(ctx, wg) })
 		if err != nil {
 			d.app.printer.Note("changes are not noticed: %v", err)
 		}

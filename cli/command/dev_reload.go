@@ -24,6 +24,7 @@ import (
 func (d *dev) reload(ctx context.Context, wg *sync.WaitGroup, changed []string) {
 	d.waitForText(ctx)
 	p, err := readPipeline(d.path, d.vars, true, d.cacheDir())
+	d.waiting = nil
 	switch {
 	case ctx.Err() != nil:
 		return
@@ -34,12 +35,13 @@ func (d *dev) reload(ctx context.Context, wg *sync.WaitGroup, changed []string) 
 		d.refuse(p.render(p.worth()) + check.Summary(p.worth()))
 		return
 	}
-	findings, err := clusterFindings(ctx, p, d.node.connect())
+	findings, err := clusterFindings(ctx, p, d.node.connect(), d.screen.bootstrap(d.node))
 	if err != nil || lang.HasErrors(findings) {
 		why := p.render(findings) + check.Summary(findings)
 		if err != nil {
 			why = explained(err)
 		}
+		d.waiting = p
 		d.refuse(why)
 		return
 	}
@@ -51,6 +53,8 @@ func (d *dev) reload(ctx context.Context, wg *sync.WaitGroup, changed []string) 
 			d.refuse(explained(err))
 			return
 		}
+		d.refused = false
+		d.screen.note("starts   %s", p.revision.Name)
 	}
 	if p.revision.Hash() == before.revision.Hash() && maps.Equal(sums, d.sums) && !d.failed() {
 		if d.refused {

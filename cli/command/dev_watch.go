@@ -14,9 +14,12 @@ import (
 // settle is how long a file must be quiet before it is read: editors write in several steps.
 const settle = 150 * time.Millisecond
 
+// lookEvery is how often something else than files is looked at that may have changed.
+const lookEvery = time.Second
+
 // watchTree calls changed, with their names, after files below dir changed that a pipeline is made
-// of. It returns when ctx ends.
-func watchTree(ctx context.Context, dir string, changed func([]string)) error {
+// of, and look every lookEvery. It returns when ctx ends.
+func watchTree(ctx context.Context, dir string, changed func([]string), look func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", dir, err)
@@ -28,6 +31,8 @@ func watchTree(ctx context.Context, dir string, changed func([]string)) error {
 	quiet := time.NewTimer(time.Hour)
 	quiet.Stop()
 	var names []string
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -48,6 +53,8 @@ func watchTree(ctx context.Context, dir string, changed func([]string)) error {
 				return nil
 			}
 			return fmt.Errorf("watch %s: %w", dir, err)
+		case <-tick.C:
+			look()
 		case <-quiet.C:
 			changed(unique(names))
 			names = nil

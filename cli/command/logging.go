@@ -6,11 +6,12 @@ import (
 	"log/slog"
 
 	"github.com/millstream-io/millstream/cli/output"
+	"github.com/millstream-io/millstream/pipelines/deploy"
 )
 
 // newLogger writes text for people and JSON for collectors, as format says.
 func newLogger(w io.Writer, level slog.Level, format string) (*slog.Logger, error) {
-	opts := &slog.HandlerOptions{Level: level}
+	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: deploy.ReadableAttr}
 	if format == "auto" {
 		if format = "json"; output.IsTerminal(w) {
 			format = "text"

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -11,13 +12,14 @@ import (
 // TestLogFormatIsAsAsked: JSON for collectors unless text is asked for; a file is no terminal.
 func TestLogFormatIsAsAsked(t *testing.T) {
 	for format, want := range map[string]string{
-		"auto": `"msg":"started","partition":"t-0"}`, "json": `"msg":"started","partition":"t-0"}`,
-		"text": `msg=started partition=t-0`,
+		"auto": `"msg":"started","partition":"t-0","took":"1.5s"}`,
+		"json": `"msg":"started","partition":"t-0","took":"1.5s"}`,
+		"text": `msg=started partition=t-0 took=1.5s`,
 	} {
 		var b bytes.Buffer
 		logger, err := newLogger(&b, slog.LevelInfo, format)
 		require.NoError(t, err)
-		logger.Info("started", "partition", "t-0")
+		logger.Info("started", "partition", "t-0", "took", 1500*time.Millisecond)
 		require.Contains(t, b.String(), want)
 	}
 	_, err := newLogger(new(bytes.Buffer), slog.LevelInfo, "xml")

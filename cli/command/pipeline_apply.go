@@ -48,7 +48,7 @@ func newPipelineApplyCommand(a *app) *cobra.Command {
 			}
 			known, err := a.checkChange(cmd, p, f.hash, f.drop || f.state != "")
 			if err == nil {
-				err = a.checkCluster(cmd.Context(), p, a.connector(cmd.Context()))
+				err = a.checkCluster(cmd.Context(), p, a.connector(cmd.Context()), "")
 			}
 			if err != nil {
 				return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -18,8 +19,9 @@ import (
 
 // checkCluster prints what of a pipeline cannot run on the cluster, and refuses it if there are
 // errors. It is asked before the pipeline is applied: afterwards it would only fail.
-func (a *app) checkCluster(ctx context.Context, p *pipelineFile, connect deploy.Connect) error {
-	findings, err := clusterFindings(ctx, p, connect)
+func (a *app) checkCluster(ctx context.Context, p *pipelineFile, connect deploy.Connect,
+	at string) error {
+	findings, err := clusterFindings(ctx, p, connect, at)
 	if err != nil || len(findings) == 0 {
 		return err
 	}
@@ -31,14 +33,16 @@ func (a *app) checkCluster(ctx context.Context, p *pipelineFile, connect deploy.
 	return reported(output.ExitUsage)
 }
 
-// clusterFindings compares a pipeline with the topics there are and the pipelines applied.
+// clusterFindings compares a pipeline with the topics there are and the pipelines applied. at is what
+// commands that are told need to reach the cluster.
 func clusterFindings(
-	ctx context.Context, p *pipelineFile, connect deploy.Connect,
+	ctx context.Context, p *pipelineFile, connect deploy.Connect, at string,
 ) ([]lang.Finding, error) {
 	c, err := clusterTopics(ctx, connect)
 	if err != nil {
 		return nil, err
 	}
+	c.At = at
 	store, err := deploy.OpenStore(ctx, connect)
 	if err != nil {
 		return nil, err
@@ -85,9 +89,9 @@ func clusterTopics(ctx context.Context, connect deploy.Connect) (plan.Cluster, e
 }
 
 // waitsForCluster tells, in dev, whether the pipeline must not start as the cluster is; what is in
-// the way is printed. Saving the file again looks again.
+// the way is printed. It is looked again every lookEvery, and when the file is saved.
 func (d *dev) waitsForCluster(ctx context.Context, p *pipelineFile) (bool, error) {
-	err := d.app.checkCluster(ctx, p, d.node.connect())
+	err := d.app.checkCluster(ctx, p, d.node.connect(), d.screen.bootstrap(d.node))
 	said, ok := errors.AsType[*output.Error](err)
 	switch {
 	case err == nil:
@@ -95,7 +99,19 @@ func (d *dev) waitsForCluster(ctx context.Context, p *pipelineFile) (bool, error
 	case d.untilDone || !ok || said.Code != silentCode:
 		return true, err
 	}
-	d.refused, d.waits = true, true
-	d.screen.note("waits    %s is not started; mend it and save the file", p.revision.Name)
+	d.refused, d.waits, d.waiting = true, true, p
+	d.screen.note("waits    %s starts when that is mended, in the file or on the broker",
+		p.revision.Name)
 	return true, nil
+}
+
+// lookAgain starts the pipeline that waits for the cluster when it has what it needs.
+func (d *dev) lookAgain(ctx context.Context, wg *sync.WaitGroup) {
+	if !d.waits || d.waiting == nil {
+		return
+	}
+	findings, err := clusterFindings(ctx, d.waiting, d.node.connect(), "")
+	if err == nil && !lang.HasErrors(findings) {
+		d.reload(ctx, wg, nil)
+	}
 }

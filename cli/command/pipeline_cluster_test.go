@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
 )
 
 // TestPlanAndApplyLookAtTheCluster: what could only fail is refused before it is applied.
@@ -32,4 +33,54 @@ func TestPlanAndApplyLookAtTheCluster(t *testing.T) {
 	shared := writeFile(t, other, strings.Replace(strings.Replace(doubled("look"), "pipeline: look",
 		"pipeline: second", 1), "topic: look-out}", "topic: look-out, shared: true}", 1))
 	c.ok("pipeline", "apply", shared)
+}
+
+// TestDevStartsWhenTheTopicIsThere: a topic that is not there is named with the command that makes it
+// on the broker at hand; when it is made the pipeline starts, and no file has to be saved.
+func TestDevStartsWhenTheTopicIsThere(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "pipeline.yaml"), doubled("later"))
+	p := started(t, "dev", dir, "--data-dir", filepath.Join(t.TempDir(), "data"))
+	command := "topic create later-in --partitions 1 --bootstrap " + p.ready.Bootstrap
+	p.says(t, "create it: millstream "+command)
+	p.says(t, "waits    later starts when that is mended")
+	r := run(t, strings.Fields(command)...)
+	require.Zero(t, r.exit, r.err)
+	p.says(t, "starts   later")
+	p.client(t).feed(numbers(0, 4), "produce", "later-in")
+	p.prints(t, `"twice"`)
+	require.Zero(t, p.stop(), "%s", p.err)
+}
+
+// TestPlanTellsMissingRights: of topics that may be seen, plan says which the pipeline may not read or
+// write, by what the broker's rules say. Whoever may do all is told nothing.
+func TestPlanTellsMissingRights(t *testing.T) {
+	c := startBroker(t, map[string]string{
+		"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+		// Everybody makes topics and rules here; of a topic with a rule the rules decide.
+		"allow.everyone.if.no.acl.found": "true"})
+	c.ok("topic", "create", "rights-in", "rights-out", "-p", "1")
+	file := writeFile(t, filepath.Join(t.TempDir(), "pipeline.yaml"), doubled("rights"))
+	require.NotContains(t, c.run("pipeline", "plan", file).err, "W503")
+
+	allow := func(topic string, operations ...kadm.ACLOperation) {
+		rules := kadm.NewACLs().Topics(topic).ResourcePatternType(kadm.ACLPatternLiteral).
+			Allow("User:ANONYMOUS").AllowHosts("*").Operations(operations...)
+		made, err := kadm.NewClient(c.kafka()).CreateACLs(t.Context(), rules)
+		require.NoError(t, err)
+		for _, one := range made {
+			require.NoError(t, one.Err)
+		}
+	}
+	allow("rights-in", kadm.OpWrite)
+	allow("rights-out", kadm.OpRead)
+	r := c.run("pipeline", "plan", file)
+	require.Zero(t, r.exit, "warnings refuse nothing: %s", r.err)
+	require.Contains(t, r.err, `:3:28: warning[W503]: you may not read the topic "rights-in"`)
+	require.Contains(t, r.err, `warning[W503]: you may not write the topic "rights-out"`)
+	require.Contains(t, r.err, "the worker needs the right READ on it")
+
+	allow("rights-in", kadm.OpRead)
+	allow("rights-out", kadm.OpWrite)
+	require.NotContains(t, c.run("pipeline", "plan", file).err, "W503")
 }

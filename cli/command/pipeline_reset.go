@@ -167,19 +167,11 @@ func (b *begin) do(ctx context.Context, start map[string]map[int32]int64, wait b
 	if err != nil {
 		return err
 	}
-	if err := b.app.reportApplied(ctx, b.store, applied, wait); err != nil {
-		return err
+	var dropped error
+	if !b.fresh { // nothing leads back to what was left, whatever becomes of the new generation
+		dropped = b.dropTopics(ctx, b.left())
 	}
-	if b.fresh {
-		return nil
-	}
-	names := b.left()
-	if !wait && len(names) > 0 { // whoever knows that it runs may delete the topics
-		b.app.printer.Note("when %s runs, what it has left can go: millstream topic delete %s --yes",
-			r.Name, strings.Join(names, " "))
-		return nil
-	}
-	return b.dropTopics(ctx, names)
+	return errors.Join(b.app.reportApplied(ctx, b.store, applied, wait), dropped)
 }
 
 // forgetGroup deletes the offsets of the pipeline's group, once no worker has any of its tasks.
@@ -224,22 +216,32 @@ func (b *begin) stopped(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	for _, st := range statuses {
-		if st.Name == b.r.Name && (st.State == deploy.Running || st.State == deploy.Starting) {
+		working := st.State == deploy.Running || st.State == deploy.Starting ||
+			st.State == deploy.Degraded
+		if st.Name == b.r.Name && working {
 			return false, nil
 		}
 	}
 	return true, nil
 }
 
-// left are the internal topics of the generation that was left.
+// left are the internal topics of the generation that was left: those of the revision that ran,
+// and of the new one, in case that one cannot be compiled any more.
 func (b *begin) left() (names []string) {
-	for _, t := range b.plan.Topics {
-		if t.Role != plan.TopicChangelog && t.Role != plan.TopicRepartition {
-			continue
-		}
-		rest, ok := strings.CutPrefix(t.Name, b.plan.Pipeline+"-")
-		if ok {
-			names = append(names, b.before.App()+"-"+rest)
+	plans := []*plan.Plan{b.plan}
+	if before, err := compileRevision(b.before); err == nil {
+		plans = append(plans, before)
+	}
+	for _, p := range plans {
+		for _, t := range p.Topics {
+			if t.Role != plan.TopicChangelog && t.Role != plan.TopicRepartition {
+				continue
+			}
+			rest, ok := strings.CutPrefix(t.Name, p.Pipeline+"-")
+			name := b.before.App() + "-" + rest
+			if ok && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
 	}
 	return names

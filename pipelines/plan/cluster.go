@@ -19,6 +19,8 @@ type Cluster struct {
 	MayRead, MayWrite func(topic string) bool
 	// Writers are other pipelines by the topics their sinks write.
 	Writers map[string]string
+	// At is what a command that is told needs to reach the cluster, such as " --bootstrap HOST:PORT".
+	At string
 }
 
 // Against tells what of a plan cannot run on a cluster, or not as it was meant.
@@ -76,7 +78,8 @@ func (a *against) report(at lang.Pos, topic string, code lang.Code, message, hin
 // input checks a topic that somebody else fills.
 func (a *against) input(topic string, at lang.Pos) {
 	if _, ok := a.cluster.Topics[topic]; !ok {
-		hint := fmt.Sprintf("create it: millstream topic create %s --partitions N", topic)
+		hint := fmt.Sprintf("create it: millstream topic create %s --partitions 1%s", topic,
+			a.cluster.At)
 		if near := lang.Nearest(topic, slices.Sorted(maps.Keys(a.cluster.Topics))); near != "" {
 			hint = fmt.Sprintf("did you mean %q? or %s", near, hint)
 		}

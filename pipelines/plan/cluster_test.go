@@ -48,7 +48,7 @@ func TestAgainstTheCluster(t *testing.T) {
 		"all is well": {cluster: plan.Cluster{Topics: all}},
 		"a topic that is not there": {cluster: plan.Cluster{Topics: without}, want: []string{
 			`5:21: error[E501]: the topic "payments" does not exist, or must not be seen  hint: did ` +
-				`you mean "paiments"? or create it: millstream topic create payments --partitions N`}},
+				`you mean "paiments"? or create it: millstream topic create payments --partitions 1`}},
 		"a table cut otherwise": {cluster: plan.Cluster{Topics: with("users", 1)}, want: []string{
 			`7:18: error[E502]: "users" has 1 partitions and "orders" 2, and the join "u" puts their ` +
 				`equal keys together  hint: say  global: true  at the table "users", so that every task ` +
