@@ -33,8 +33,8 @@ func (a *app) checkCluster(ctx context.Context, p *pipelineFile, connect deploy.
 	return reported(output.ExitUsage)
 }
 
-// clusterFindings compares a pipeline with the topics there are and the pipelines applied. at is what
-// commands that are told need to reach the cluster.
+// clusterFindings compares a pipeline with the topics there are and the pipelines applied. at is
+// what commands that are told need to reach the cluster.
 func clusterFindings(
 	ctx context.Context, p *pipelineFile, connect deploy.Connect, at string,
 ) ([]lang.Finding, error) {

@@ -35,8 +35,8 @@ func TestPlanAndApplyLookAtTheCluster(t *testing.T) {
 	c.ok("pipeline", "apply", shared)
 }
 
-// TestDevStartsWhenTheTopicIsThere: a topic that is not there is named with the command that makes it
-// on the broker at hand; when it is made the pipeline starts, and no file has to be saved.
+// TestDevStartsWhenTheTopicIsThere: a topic that is not there is named with the command that makes
+// it on the broker at hand; when it is made the pipeline starts, and no file has to be saved.
 func TestDevStartsWhenTheTopicIsThere(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "pipeline.yaml"), doubled("later"))
@@ -52,8 +52,8 @@ func TestDevStartsWhenTheTopicIsThere(t *testing.T) {
 	require.Zero(t, p.stop(), "%s", p.err)
 }
 
-// TestPlanTellsMissingRights: of topics that may be seen, plan says which the pipeline may not read or
-// write, by what the broker's rules say. Whoever may do all is told nothing.
+// TestPlanTellsMissingRights: of topics that may be seen, plan says which the pipeline may not read
+// or write, by what the broker's rules say. Whoever may do all is told nothing.
 func TestPlanTellsMissingRights(t *testing.T) {
 	c := startBroker(t, map[string]string{
 		"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

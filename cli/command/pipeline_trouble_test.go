@@ -30,8 +30,8 @@ func openBroker(t *testing.T, dir, listen string) (address string, stop func()) 
 }
 
 // TestPipelineWithoutItsBrokerIsDegraded: a worker loses the broker of its pipeline. What it serves
-// over HTTP says degraded, since when, why and what to do, and so do its metrics; when the broker is
-// back, all of it and `pipeline status` say running, without an order.
+// over HTTP says degraded, since when, why and what to do, and so do its metrics; when the broker
+// is back, all of it and `pipeline status` say running, without an order.
 func TestPipelineWithoutItsBrokerIsDegraded(t *testing.T) {
 	dir := t.TempDir()
 	address, stop := openBroker(t, dir, "127.0.0.1:0")

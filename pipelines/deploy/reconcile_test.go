@@ -119,8 +119,8 @@ func TestTemporaryTroubleIsTriedAgain(t *testing.T) {
 	require.Nil(t, last.Trouble)
 }
 
-// TestWhatHasEndedDoesNotRun: what the process itself is asked, as its metrics and its HTTP are, says
-// how a pipeline ended, and goes on to say so.
+// TestWhatHasEndedDoesNotRun: what the process itself is asked, as its metrics and its HTTP are,
+// says how a pipeline ended, and goes on to say so.
 func TestWhatHasEndedDoesNotRun(t *testing.T) {
 	r := newRig(t)
 	r.reconcile()

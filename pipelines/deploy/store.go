@@ -201,8 +201,8 @@ func (s *Store) WriteStatus(ctx context.Context, st Status) error {
 }
 
 // produce writes one record and waits until it is durable or ctx ends. A nil value is a tombstone.
-// Only the wait ends then: a record on its way cannot be given up, and giving up others would give up
-// what follows them, too.
+// Only the wait ends then: a record on its way cannot be given up, and giving up others would give
+// up what follows them, too.
 func (s *Store) produce(ctx context.Context, topic, key string, value any) error {
 	rec := &kgo.Record{Topic: topic, Key: []byte(key)}
 	if value != nil {
@@ -213,7 +213,8 @@ func (s *Store) produce(ctx context.Context, topic, key string, value any) error
 		rec.Value = data
 	}
 	answered := make(chan error, 1)
-	s.client.Produce(context.WithoutCancel(ctx), rec, func(_ *kgo.Record, err error) { answered <- err })
+	s.client.Produce(context.WithoutCancel(ctx), rec,
+		func(_ *kgo.Record, err error) { answered <- err })
 	var err error
 	select {
 	case err = <-answered:

@@ -204,7 +204,8 @@ steps:
   - {id: pairs, renamed_from: named, from: row, join: {table: row, on: value.who.x, as: other}}
   - {id: groups, renamed_from: sorted, from: row,
      aggregate: {by: value.who, fields: {s: {sum: value.n}}}}
-sinks: {out: {from: shown, topic: out}, other: {from: pairs, topic: out}, more: {from: groups, topic: out}}
+sinks: {out: {from: shown, topic: out}, other: {from: pairs, topic: out},
+  more: {from: groups, topic: out}}
 `)
 	var got []string
 	want := []string{"total key", "total expr", "shown expr", "pairs expr", "groups expr"}

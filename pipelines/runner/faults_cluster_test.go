@@ -41,10 +41,10 @@ func TestBrokerIsGoneForAWhile(t *testing.T) {
 	require.Equal(t, []string{`a={"s":2}`, `a={"s":3}`, `a={"s":4}`}, r.values("out"))
 }
 
-// TestBrokerIsGoneForTenMinutes: a whole pipeline without its broker for ten minutes, under the clock
-// of the test. The status says so after a few seconds: degraded, since when, why and what to do. When
-// the broker is back it is running again, by itself, and each record counts once; so it is for one
-// that was caught idle and one that was caught with records on their way.
+// TestBrokerIsGoneForTenMinutes: a whole pipeline without its broker for ten minutes, under the
+// clock of the test. The status says so after a few seconds: degraded, since when, why and what to
+// do. When the broker is back it is running again, by itself, and each record counts once; so it is
+// for one that was caught idle and one that was caught with records on their way.
 func TestBrokerIsGoneForTenMinutes(t *testing.T) {
 	for _, idle := range []bool{true, false} {
 		t.Run(fmt.Sprint("idle=", idle), func(t *testing.T) {

@@ -67,67 +67,72 @@ steps:
 sinks: {out: {topic: out}}
 `
 
+// What the functions of sameTopology do is no part of a topology.
+func pairNothing(_, _, _ *operator.Record) error      { return nil }
+func keyNothing(*streams.Record) ([]byte, error)      { return nil, nil }
+func valueOne(*streams.Record) (streams.Value, error) { return streams.Int(1), nil }
+
+// sameTopology are steps of a file beside the calls of the Go DSL that mean the same.
+var sameTopology = map[string]struct {
+	steps string
+	dsl   func(orders, people *streams.Stream) *streams.Stream
+}{
+	"join by key": {steps: `- {id: j, from: order, join: {table: person, on: key, type: outer}}`,
+		dsl: func(orders, people *streams.Stream) *streams.Stream {
+			return orders.JoinAsTables("j", people, streams.JoinTablesOptions{Kind: join.Outer,
+				Join: pairNothing})
+		}},
+	"join by foreign key": {steps: `- {id: j, from: order, join: {table: person, on: value.who}}`,
+		dsl: func(orders, people *streams.Stream) *streams.Stream {
+			return orders.JoinForeign("j", people, streams.JoinForeignOptions{ForeignKey: keyNothing,
+				Join: pairNothing})
+		}},
+	"by key and by foreign key": {steps: "- {id: k, from: order, join: {table: person, on: key}}\n" +
+		"- {id: j, from: order, join: {table: person, on: value.who}}",
+		dsl: func(orders, people *streams.Stream) *streams.Stream {
+			orders.JoinAsTables("k", people, streams.JoinTablesOptions{Join: pairNothing})
+			return orders.JoinForeign("j", people, streams.JoinForeignOptions{ForeignKey: keyNothing,
+				Join: pairNothing})
+		}},
+	"by foreign key and by key": {steps: "- {id: j, from: order, join: {table: person, " +
+		"on: value.who}}\n- {id: k, from: order, join: {table: person, on: key}}",
+		dsl: func(orders, people *streams.Stream) *streams.Stream {
+			orders.JoinForeign("j", people, streams.JoinForeignOptions{ForeignKey: keyNothing,
+				Join: pairNothing})
+			return orders.JoinAsTables("k", people, streams.JoinTablesOptions{Join: pairNothing})
+		}},
+	"aggregate": {steps: `- {id: a, from: order, aggregate: {by: value.region, ` +
+		`fields: {n: count, low: {min: value.n}, s: {sum: value.n}}}}`,
+		dsl: func(orders, _ *streams.Stream) *streams.Stream {
+			return orders.Changes("order-table", streams.ChangesOptions{}).
+				AggregateTable("a", keyNothing, streams.Count("n"), streams.Min("low", valueOne),
+					streams.Sum("s", valueOne))
+		}},
+	"filter and map": {steps: "- {id: f, from: order, filter: value.n > 1}\n" +
+		"- {id: m, map: {n: value.n}}",
+		dsl: func(orders, _ *streams.Stream) *streams.Stream {
+			return orders.Changes("order-table", streams.ChangesOptions{}).
+				FilterRows("f", func(*streams.Record) (bool, error) { return true, nil }).
+				MapRows("m", func(*streams.Record) error { return nil })
+		}},
+	"foreign key, then groups": {steps: "- {id: j, from: order, join: {table: person, " +
+		"on: value.who, as: who, type: left}}\n" +
+		"- {id: a, aggregate: {by: who?.city, fields: {n: count}}}",
+		dsl: func(orders, people *streams.Stream) *streams.Stream {
+			return orders.JoinForeign("j", people, streams.JoinForeignOptions{Kind: join.Left,
+				ForeignKey: keyNothing, Join: pairNothing}).
+				AggregateTable("a", keyNothing, streams.Count("n"))
+		}},
+	"merge": {steps: `- {id: m, merge: [orders, people]}`,
+		dsl: func(orders, people *streams.Stream) *streams.Stream {
+			return orders.Merge("m", people)
+		}},
+}
+
 // TestYAMLAndGoGiveTheSameTopology compares what a file becomes with what the Go DSL makes of the
 // same calls: ids, inputs, stores with their formats, topics and partitions.
 func TestYAMLAndGoGiveTheSameTopology(t *testing.T) {
-	pair := func(out, left, right *operator.Record) error { return nil }
-	key := func(*streams.Record) ([]byte, error) { return nil, nil }
-	value := func(*streams.Record) (streams.Value, error) { return streams.Int(1), nil }
-	for name, tc := range map[string]struct {
-		steps string
-		dsl   func(orders, people *streams.Stream) *streams.Stream
-	}{
-		"join by key": {steps: `- {id: j, from: order, join: {table: person, on: key, type: outer}}`,
-			dsl: func(orders, people *streams.Stream) *streams.Stream {
-				return orders.JoinAsTables("j", people, streams.JoinTablesOptions{Kind: join.Outer,
-					Join: pair})
-			}},
-		"join by foreign key": {steps: `- {id: j, from: order, join: {table: person, on: value.who}}`,
-			dsl: func(orders, people *streams.Stream) *streams.Stream {
-				return orders.JoinForeign("j", people, streams.JoinForeignOptions{ForeignKey: key,
-					Join: pair})
-			}},
-		"by key and by foreign key": {steps: "- {id: k, from: order, join: {table: person, on: key}}\n" +
-			"- {id: j, from: order, join: {table: person, on: value.who}}",
-			dsl: func(orders, people *streams.Stream) *streams.Stream {
-				orders.JoinAsTables("k", people, streams.JoinTablesOptions{Join: pair})
-				return orders.JoinForeign("j", people, streams.JoinForeignOptions{ForeignKey: key,
-					Join: pair})
-			}},
-		"by foreign key and by key": {steps: "- {id: j, from: order, join: {table: person, " +
-			"on: value.who}}\n- {id: k, from: order, join: {table: person, on: key}}",
-			dsl: func(orders, people *streams.Stream) *streams.Stream {
-				orders.JoinForeign("j", people, streams.JoinForeignOptions{ForeignKey: key,
-					Join: pair})
-				return orders.JoinAsTables("k", people, streams.JoinTablesOptions{Join: pair})
-			}},
-		"aggregate": {steps: `- {id: a, from: order, aggregate: {by: value.region, ` +
-			`fields: {n: count, low: {min: value.n}, s: {sum: value.n}}}}`,
-			dsl: func(orders, _ *streams.Stream) *streams.Stream {
-				return orders.Changes("order-table", streams.ChangesOptions{}).
-					AggregateTable("a", key, streams.Count("n"), streams.Min("low", value),
-						streams.Sum("s", value))
-			}},
-		"filter and map": {steps: "- {id: f, from: order, filter: value.n > 1}\n" +
-			"- {id: m, map: {n: value.n}}",
-			dsl: func(orders, _ *streams.Stream) *streams.Stream {
-				return orders.Changes("order-table", streams.ChangesOptions{}).
-					FilterRows("f", func(*streams.Record) (bool, error) { return true, nil }).
-					MapRows("m", func(*streams.Record) error { return nil })
-			}},
-		"foreign key, then groups": {steps: "- {id: j, from: order, join: {table: person, " +
-			"on: value.who, as: who, type: left}}\n" +
-			"- {id: a, aggregate: {by: who?.city, fields: {n: count}}}",
-			dsl: func(orders, people *streams.Stream) *streams.Stream {
-				return orders.JoinForeign("j", people, streams.JoinForeignOptions{Kind: join.Left,
-					ForeignKey: key, Join: pair}).
-					AggregateTable("a", key, streams.Count("n"))
-			}},
-		"merge": {steps: `- {id: m, merge: [orders, people]}`,
-			dsl: func(orders, people *streams.Stream) *streams.Stream {
-				return orders.Merge("m", people)
-			}},
-	} {
+	for name, tc := range sameTopology {
 		t.Run(name, func(t *testing.T) {
 			cut := map[string]int32{"orders": 3, "people": 3, "out": 2}
 			_, fromYAML := assembled(t, fmt.Sprintf(tablePipeline, tc.steps), cut)

@@ -125,8 +125,8 @@ func TestTables(t *testing.T) {
 }
 
 // TestTablesJoinedByKeyAndByForeignKey: one pipeline joins the same two tables in both ways, in
-// either order. Without moving the right rows through a topic both sides would be in one task, which
-// cannot wait for itself.
+// either order. Without moving the right rows through a topic both sides would be in one task,
+// which cannot wait for itself.
 func TestTablesJoinedByKeyAndByForeignKey(t *testing.T) {
 	byKey := "  - {id: k, from: order, join: {table: refund, on: key}}\n"
 	foreign := `  - {id: j, from: order, join: {table: refund, on: 'value.who == "ann" ? "z" : "a"'}}
@@ -370,7 +370,7 @@ func TestWhatIsTakenBackIsWhatWasTold(t *testing.T) {
 {"u":"a","n":1,"at":"2026-01-01T00:00:15Z"}
 {"u":"b","n":0,"at":"2026-01-01T00:00:16Z"}
 `)
-	r.run(fileSource + eventTime + `steps:
+	r.run(strings.Replace(fileSource, "partitions: 3", "partitions: 1", 1) + eventTime + `steps:
   - id: s
     aggregate: {by: value.u, window: {session: 5s}, late: drop, emit: {every: 2s},
       fields: {sum: {sum: value.n}}}

@@ -11,8 +11,8 @@ import (
 // changes are the results that changed since they were last emitted, for Every. Rows:
 //
 //	end of the window i64 | start i64 | key  ->  1 byte: 1 the old result is to be taken back
-//	                                             the state of which the last result was told, of
-//	                                             sessions that were told; rows of older files end here
+//	                                             of sessions: the state that was told; rows of
+//	                                             older files are without
 type changes struct {
 	rows  state.Store
 	every int64 // ms

@@ -109,7 +109,8 @@ func (a kafkaAdmin) ending(ctx context.Context, id string) (bool, error) {
 }
 
 // stable returns the last stable offsets of topics.
-func (a kafkaAdmin) stable(ctx context.Context, topics ...string) (map[TopicPartition]int64, error) {
+func (a kafkaAdmin) stable(ctx context.Context, topics ...string,
+) (map[TopicPartition]int64, error) {
 	listed, err := a.client.ListCommittedOffsets(ctx, topics...)
 	if err != nil {
 		return nil, domain(err)

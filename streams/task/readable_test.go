@@ -34,8 +34,8 @@ func TestBoundedRunEndsWhenItsResultsCanBeRead(t *testing.T) {
 	})
 }
 
-// TestBoundedRunEndsWithAWarningBehindAnEndlessTransaction: what was committed stays so, and the log
-// says which partition cannot be read.
+// TestBoundedRunEndsWithAWarningBehindAnEndlessTransaction: what was committed stays so, and the
+// log says which partition cannot be read.
 func TestBoundedRunEndsWithAWarningBehindAnEndlessTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := filled(t, 1, 50)

@@ -161,8 +161,8 @@ func (s *taskStatus) lost(err error) {
 	s.mu.trouble = client.Trouble{Since: since, Error: s.mu.lastError}
 }
 
-// A task that is lost once is open again at once, which is no trouble: it is told after a while. One
-// that has nothing to commit must run for steadyFor for it to be over.
+// A task that is lost once is open again at once, which is no trouble: it is told after a while.
+// One that has nothing to commit must run for steadyFor for it to be over.
 const (
 	troubleAfter = 3 * time.Second
 	steadyFor    = 2 * time.Second
