@@ -223,9 +223,9 @@ func TestATopicMadeAgainIsNotReadOn(t *testing.T) {
 	}
 }
 
-// TestTroubleOfABrokerThatIsGone: what reads and what has sent tells since when there is no
-// answer, after a while, with the failure to connect, until there is one. Who has nothing to wait for has
-// none.
+// TestTroubleOfABrokerThatIsGone: what reads and what has sent tells since when there is no answer,
+// after a while and with the failure to connect, until there is one. Who waits for nothing has no
+// trouble.
 func TestTroubleOfABrokerThatIsGone(t *testing.T) {
 	for kind, use := range map[string]func(*testing.T, *client.Kafka) string{
 		"reads": func(t *testing.T, k *client.Kafka) string {
