@@ -98,7 +98,7 @@ func (a *app) checkChange(cmd *cobra.Command, p *pipelineFile, hash string, drop
 func dropsState(err error, file string) error {
 	if loss, ok := errors.AsType[*output.Error](err); ok {
 		command := "millstream pipeline apply " + file + " --drop-state --to "
-		return loss.WithDo("a step that was renamed says so: renamed_from: OLD-ID\n" +
+		return loss.WithDo("what was renamed says so: renamed_from: OLD-ID\n" +
 			"to begin anew and process what is there: " + command + "start\n" +
 			"to go on where it stood without it: " + command + "committed")
 	}

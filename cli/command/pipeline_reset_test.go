@@ -185,3 +185,49 @@ func TestRenamedStepKeepsItsState(t *testing.T) {
 	require.Equal(t, 2, r.exit)
 	require.Contains(t, r.out, `the id "counts" is needed for step "total"`)
 }
+
+// TestRenamedSourceAndTableKeepTheirState: counts and rows go on under new names of what they come
+// from; renamed without a word the change is refused with what to write.
+func TestRenamedSourceAndTableKeepTheirState(t *testing.T) {
+	c := server(t)
+	yaml := func(source, table string) string {
+		name := func(s string) string { id, _, _ := strings.Cut(s, ":"); return id }
+		return fmt.Sprintf(`version: 1
+pipeline: moved-names
+sources: {%s topic: moved-names-in, key: string}}
+tables: {%s topic: moved-names-rows, key: string}}
+steps: [{id: found, from: %s, join: {table: %s, on: key, as: row}},
+  {id: counts, aggregate: {by: row.g, unbounded: true, fields: {n: count}}}]
+sinks: {out: {topic: moved-names-out}}
+`, source, table, name(source), name(table))
+	}
+	file := writeFile(t, filepath.Join(t.TempDir(), "pipeline.yaml"), yaml("in: {", "rows: {"))
+	for _, topic := range []string{"in", "rows", "out"} {
+		c.ok("topic", "create", "moved-names-"+topic, "-p", "1")
+	}
+	c.feed(`a={"g":"x"}`+"\n", "produce", "moved-names-rows", "--key-separator", "=")
+	c.feed("a=1\na=1\n", "produce", "moved-names-in", "--key-separator", "=")
+	c.ok("pipeline", "apply", file)
+	c.waitCounts("moved-names", map[string]string{`"x"`: `{"n":2}`})
+	for _, text := range []string{yaml("orders: {", "rows: {"), yaml("in: {", "lines: {")} {
+		writeFile(t, file, text)
+		r := c.run("pipeline", "apply", file)
+		require.Equal(t, 5, r.exit)
+		require.Contains(t, r.err, "renamed_from: OLD-ID")
+		require.Contains(t, r.err, "--drop-state --to committed")
+	}
+	writeFile(t, file, yaml("orders: {renamed_from: in,", "lines: {renamed_from: rows,"))
+	shown := c.ok("pipeline", "plan", file)
+	require.Contains(t, shown, "was in; what it stored is kept")
+	require.Contains(t, shown, "was rows; what it stored is kept")
+	c.ok("pipeline", "apply", file)
+	c.feed("a=1\n", "produce", "moved-names-in", "--key-separator", "=")
+	c.waitCounts("moved-names", map[string]string{`"x"`: `{"n":3}`})
+	r := c.run("pipeline", "state", "get", "moved-names", "lines", "a", "--fresh")
+	require.Contains(t, r.out, `{"g":"x"}`, "%s", r.err)
+	var st pipelineStatus
+	eventually(t, func() bool { // it is told now and then
+		st = decode[pipelineStatus](t, c.ok("pipeline", "status", "moved-names", "-o", "json"))
+		return st.RecordsIn == 3 && st.Sources[0].ID == "orders"
+	}, func() string { return fmt.Sprintf("counters go on, too: %+v", st) })
+}

@@ -34,7 +34,11 @@ func (c *checker) source(s *Source, at lang.Pos) {
 	t := s.Tree
 	value := c.doc(&t.Value, expression.FormatJSON)
 	if s.Topic == "" {
-		s.Topic = string(c.tree.Name.Value) + "-" + s.ID
+		first := s.ID
+		if was := t.RenamedFrom.Items; len(was) > 0 {
+			first = string(was[len(was)-1].Value)
+		}
+		s.Topic = string(c.tree.Name.Value) + "-" + first
 	}
 	if value.Format == expression.FormatJSON && value.Type == nil && !t.Value.Schema.Set &&
 		!c.tree.Shorthand && t.Pos.IsSet() && (t.Value.Set || !t.Value.Format.Pos.IsSet()) {

@@ -107,6 +107,8 @@ type Source struct {
 	Start       Start     `yaml:"start"`
 	OnEnd       Text      `yaml:"on_end" enum:"close,keep"`
 
+	RenamedFrom List[Name] `yaml:"renamed_from" one:"true"`
+
 	Pos Pos
 }
 
@@ -181,6 +183,8 @@ type Table struct {
 	LookupOnly Boolean   `yaml:"lookup_only"`
 	Global     Boolean   `yaml:"global"`
 	IdleAfter  Duration  `yaml:"idle_after"`
+
+	RenamedFrom List[Name] `yaml:"renamed_from" one:"true"`
 
 	Pos Pos
 }

@@ -63,13 +63,17 @@ var keyTexts = map[string]keyText{
 		"in event time"},
 	"Source.on_bad_time": {doc: "what happens to a record whose event time cannot be told; " +
 		"partition_time gives it the latest of its partition"},
+	"Source.renamed_from": {doc: "earlier ids of the source, the first one last: state, positions " +
+		"and topics have that name"},
 	"Source.partitions": {doc: "partitions of a topic that is created here"},
 	"Source.on_end":     {doc: "what the end of this source does to open windows"},
 
-	"Table.topic":       {doc: "compacted topic with the rows"},
-	"Table.from":        {doc: "source or step with the rows, instead of topic"},
-	"Table.key":         {doc: "format of the keys"},
-	"Table.value":       {doc: "format of the rows"},
+	"Table.topic": {doc: "compacted topic with the rows"},
+	"Table.from":  {doc: "source or step with the rows, instead of topic"},
+	"Table.key":   {doc: "format of the keys"},
+	"Table.value": {doc: "format of the rows"},
+	"Table.renamed_from": {doc: "earlier ids of the table, the first one last: its rows have that " +
+		"name"},
 	"Table.retention":   {later: "rows are kept until their key is deleted"},
 	"Table.lookup_only": {doc: "true: rows count as they arrive, no join may be as_of: event_time"},
 	"Table.global": {doc: "true: every task keeps all rows, so that joins by any expression need " +

@@ -1,9 +1,6 @@
 package lang
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
 // Topics are the topics of a source that has several.
 type Topics struct {
@@ -60,10 +57,17 @@ func (p *Pipeline) spreadTopics() {
 			continue
 		}
 		merge := Step{ID: Name{Value: ID(e.Key), Pos: e.At, Set: true}, Operator: "merge",
-			Pos: e.At, OperatorPos: e.Value.Topics.Pos, Merge: List[Name]{Pos: e.Value.Topics.Pos}}
+			Pos: e.At, OperatorPos: e.Value.Topics.Pos, Merge: List[Name]{Pos: e.Value.Topics.Pos},
+			RenamedFrom: e.Value.RenamedFrom}
 		for _, topic := range topics {
 			one := e
-			one.Key = fmt.Sprintf("%s-%s", e.Key, strings.ReplaceAll(string(topic.Value), ".", "_"))
+			suffix := "-" + strings.ReplaceAll(string(topic.Value), ".", "_")
+			one.Key = e.Key + suffix
+			one.Value.RenamedFrom.Items = nil
+			for _, was := range e.Value.RenamedFrom.Items {
+				was.Value += ID(suffix)
+				one.Value.RenamedFrom.Items = append(one.Value.RenamedFrom.Items, was)
+			}
 			one.Value.Topic, one.Value.Topics = topic, Topics{}
 			sources = append(sources, one)
 			merge.Merge.Items = append(merge.Merge.Items,

@@ -38,6 +38,8 @@ type builder struct {
 	findings []lang.Finding
 	// arms maps a branch's ways out to the branch's id.
 	arms map[string]string
+	// first are the earlier ids that something has taken over, by what they name.
+	first map[string]bool
 }
 
 // Build plans a checked pipeline without errors. What only shows in the whole is returned as
@@ -82,7 +84,8 @@ func resources(r *lang.Resources) Resources {
 func (b *builder) source(s *check.Source) {
 	t := s.Tree
 	out := &Source{
-		ID: s.ID, Topic: s.Topic, Key: s.KeyDoc, Value: s.Out.Scope.Value, Set: s.Set,
+		ID: s.ID, Was: b.renamedFrom("source", s.ID, t.RenamedFrom.Items),
+		Topic: s.Topic, Key: s.KeyDoc, Value: s.Out.Scope.Value, Set: s.Set,
 		KeyProgram: s.Key, EventTime: s.EventTime, MaxLateness: t.MaxLateness.Value,
 		IdleAfter: t.IdleAfter.Value, MaxSkew: t.MaxSkew.Value, Policy: s.Policy,
 		PartitionTime: t.OnBadTime.Value == "partition_time",
@@ -108,8 +111,9 @@ func (b *builder) source(s *check.Source) {
 }
 
 func (b *builder) table(t *check.Table) {
-	out := &Table{ID: t.ID, Topic: t.Topic, Step: t.Step, Key: t.Key, Value: t.Doc.Doc,
-		Global: t.Tree.Global.Value, Store: b.name(t.ID, "table")}
+	out := &Table{ID: t.ID, Was: b.renamedFrom("table", t.ID, t.Tree.RenamedFrom.Items),
+		Topic: t.Topic, Step: t.Step, Key: t.Key, Value: t.Doc.Doc, Global: t.Tree.Global.Value}
+	out.Store = b.name(out.StreamID(), "table")
 	if t.From != nil {
 		out.Source = t.From.ID
 	}
@@ -124,10 +128,7 @@ func (b *builder) name(id, what string) string {
 func (b *builder) step(s *check.Step) {
 	n := &Node{ID: s.ID, From: b.reads(s), Set: s.Set, Policy: s.Policy,
 		Pos: s.Tree.Pos, Deterministic: true, OverTable: s.In.Table}
-	if was := s.Tree.RenamedFrom.Items; len(was) > 0 {
-		n.Was = string(was[len(was)-1].Value)
-		b.renamed(n)
-	}
+	n.Was = b.renamedFrom("step", s.ID, s.Tree.RenamedFrom.Items)
 	out := s.Out
 	if out == nil {
 		out = s.In
@@ -188,17 +189,6 @@ func (b *builder) step(s *check.Step) {
 		b.plugin(n, s)
 	}
 	b.plan.Nodes = append(b.plan.Nodes, n)
-}
-
-// renamed refuses an earlier id that another step has, or had.
-func (b *builder) renamed(n *Node) {
-	what := fmt.Sprintf("step %q, which was renamed", n.ID)
-	b.taken(n.Pos, n.Was, what)
-	for _, other := range b.plan.Nodes {
-		if other.Was == n.Was {
-			b.refuseID(n.Pos, n.Was, what)
-		}
-	}
 }
 
 // rekey puts a key_by before a node that needs another key than the records have.

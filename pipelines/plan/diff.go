@@ -91,6 +91,9 @@ func Diff(running, wanted *Plan) *Difference {
 		}
 		d.add(Change{was.kind, was.id, class, "-", why})
 	}
+	if running != nil {
+		d.lostNames(running, wanted)
+	}
 	if running != nil && len(d.Changes) == 0 && old != wanted.Fingerprint {
 		d.add(Change{"pipeline", wanted.Pipeline, DrainRestart, "~", "resources"})
 	}
@@ -106,10 +109,10 @@ func parts(p *Plan) map[string]part {
 	out := map[string]part{}
 	add := func(x part) { out[x.kind+" "+cmp.Or(x.was, x.id)] = x }
 	for _, s := range p.Sources {
-		add(part{kind: "source", id: s.ID, print: s.Fingerprint})
+		add(part{kind: "source", id: s.ID, was: s.Was, print: s.Fingerprint})
 	}
 	for _, t := range p.Tables {
-		add(part{kind: "table", id: t.ID, print: t.Fingerprint, state: t.Fingerprint})
+		add(part{kind: "table", id: t.ID, was: t.Was, print: t.Fingerprint, state: t.Fingerprint})
 	}
 	for _, n := range p.Nodes {
 		add(part{kind: "step", id: n.ID, was: n.Was, print: n.Fingerprint, state: n.State, node: n})
@@ -131,11 +134,11 @@ func compare(was, now part) (Class, string) {
 	if was.state != now.state {
 		return StateReset, "what is stored depends on the changed keys, window or fields"
 	}
-	if was.node == nil {
-		return DrainRestart, "changed"
-	}
 	if was.id != now.id {
 		return DrainRestart, "was " + was.id + "; what it stored is kept"
+	}
+	if was.node == nil {
+		return DrainRestart, "changed"
 	}
 	a, b := was.node, now.node
 	switch {

@@ -79,7 +79,7 @@ func (b *builder) fingerprints() {
 		all = append(all, s.ID, s.Fingerprint)
 	}
 	for _, t := range p.Tables {
-		t.Fingerprint = digest("table", t.Topic, t.Source, docText(t.Key), docText(t.Value))
+		t.Fingerprint = digest("table", t.Topic, b.storedSource(t.Source), docText(t.Key), docText(t.Value))
 		all = append(all, t.ID, t.Fingerprint)
 	}
 	for _, n := range p.Nodes {
@@ -101,6 +101,14 @@ func (b *builder) fingerprints() {
 	}
 	all = append(all, p.Pipeline, resourcesText(p.Resources))
 	p.Fingerprint = digest(all...)
+}
+
+// storedSource is the id under which a source stores, "" for none.
+func (b *builder) storedSource(id string) string {
+	if s := b.plan.Source(id); s != nil {
+		return s.StreamID()
+	}
+	return id
 }
 
 func connectorText(c *Connector) string {

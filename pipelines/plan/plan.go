@@ -35,7 +35,9 @@ type Plan struct {
 
 // Source is a stream that comes in.
 type Source struct {
-	ID    string
+	ID string
+	// Was is the id it had first, which names what is stored; "" if it has always been ID.
+	Was   string
 	Topic string
 	// Key and Value are the formats in the topic.
 	Key, Value expression.Doc
@@ -85,7 +87,9 @@ type Connector struct {
 
 // Table is the latest row per key of a topic.
 type Table struct {
-	ID    string
+	ID string
+	// Was is as that of a Source.
+	Was   string
 	Topic string
 	// Source fills the topic; "" when somebody else does.
 	Source string
@@ -386,6 +390,12 @@ func (n *Node) StreamID() string {
 	}
 	return strings.ReplaceAll(n.first(), ".", "-")
 }
+
+// StreamID is the id under which the streams layer reads the source.
+func (s *Source) StreamID() string { return cmp.Or(s.Was, s.ID) }
+
+// StreamID is the id under which the streams layer keeps the rows of the table.
+func (t *Table) StreamID() string { return cmp.Or(t.Was, t.ID) }
 
 // first is the id the node had first.
 func (n *Node) first() string { return cmp.Or(n.Was, n.ID) }

@@ -162,7 +162,7 @@ func (b *builder) split() {
 		if !s.TableOnly {
 			t := sub("source " + s.ID)
 			t.Topics = append(t.Topics, s.Topic)
-			b.nameSub(t, s.ID)
+			b.nameSub(t, s.StreamID())
 		}
 	}
 	for _, n := range b.plan.Nodes {

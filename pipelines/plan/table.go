@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -64,7 +65,11 @@ func (b *builder) root(t *check.Table) string {
 	}
 	if b.plan.Source(t.ID) == nil {
 		scope := &expression.Scope{Key: t.Key, Value: t.Doc.Doc, Vars: b.plan.Vars}
-		b.plan.Sources = append(b.plan.Sources, &Source{ID: t.ID, Topic: t.Topic, Key: t.Key,
+		was := ""
+		if renamed := t.Tree.RenamedFrom.Items; len(renamed) > 0 {
+			was = string(renamed[len(renamed)-1].Value)
+		}
+		b.plan.Sources = append(b.plan.Sources, &Source{ID: t.ID, Was: was, Topic: t.Topic, Key: t.Key,
 			Value: t.Doc.Doc, Set: expression.NewSet(scope), Deterministic: true,
 			Policy: b.plan.Policy, CloseAtEnd: true, IdleAfter: t.Tree.IdleAfter.Value,
 			Pos: t.Tree.Pos})
@@ -131,7 +136,11 @@ func (b *builder) changes(id string) string {
 	if s == nil || b.tellsChanges(s) {
 		return id
 	}
-	return b.keep(id, id, false, s.Tree.Pos, s.Out)
+	was := ""
+	if n := b.plan.Node(id); n != nil {
+		was = n.Was
+	}
+	return b.keep(id, was, id, false, s.Tree.Pos, s.Out)
 }
 
 // tellsChanges reports whether the records of a step over a table come with those before them.
@@ -148,15 +157,23 @@ func (b *builder) changesOf(t *check.Table) string {
 	if s := b.stepOf(root); s != nil {
 		out = s.Out
 	}
-	return b.keep(t.ID, root, ordered(t.Tree), t.Tree.Pos, out)
+	was := ""
+	if table := b.plan.Table(t.ID); table != nil {
+		was = table.Was
+	}
+	return b.keep(t.ID, was, root, ordered(t.Tree), t.Tree.Pos, out)
 }
 
 // keep adds the node that keeps the rows of a table, once.
-func (b *builder) keep(id, root string, ignoreOld bool, at lang.Pos, out *check.Stream) string {
+func (b *builder) keep(id, was, root string, ignoreOld bool, at lang.Pos, out *check.Stream,
+) string {
 	n := &Node{ID: id + ".table", Kind: KindTable, From: []string{root}, Implicit: true, Pos: at,
 		Key: out.Scope.Key, Value: out.Scope.Value, Rows: out.Scope.Rows, Window: out.Scope.Window,
 		Set: expression.NewSet(out.Scope), Policy: b.plan.Policy, Deterministic: true,
-		Table: &TableRows{IgnoreOld: ignoreOld, Store: b.name(id, "table-rows")}}
+		Table: &TableRows{IgnoreOld: ignoreOld, Store: b.name(cmp.Or(was, id), "table-rows")}}
+	if was != "" {
+		n.Was = was + ".table"
+	}
 	if b.plan.Node(n.ID) == nil {
 		b.taken(at, n.StreamID(), "the rows of "+id)
 		b.plan.Nodes = append(b.plan.Nodes, n)

@@ -92,8 +92,8 @@ func (a *assembly) source(s *plan.Source) {
 	if s.Rows {
 		opts.Check = rowCheck(s.Value)
 	}
-	a.b.Source(s.ID, s.Topic, opts)
-	a.at[s.ID], a.width[s.ID] = s.ID, a.partitions(s.Topic)
+	a.b.Source(s.StreamID(), s.Topic, opts)
+	a.at[s.ID], a.width[s.ID] = s.StreamID(), a.partitions(s.Topic)
 }
 
 // timestamp evaluates event_time. The function is shared by the tasks, so each call takes a view of

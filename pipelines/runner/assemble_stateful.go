@@ -28,7 +28,7 @@ func (a *assembly) join(n *plan.Node, id, from string, policy *operator.ErrorPol
 		return
 	}
 	table := a.plan.Table(n.Join.Table)
-	store := table.ID + ":table"
+	store := table.StreamID() + ":table"
 	if a.at[store] == "" {
 		a.at[store] = store
 		a.b.Table(store, table.Topic, topology.TableOptions{

@@ -27,7 +27,9 @@ const (
 
 // ingestOptions describe one connector that fills a topic.
 type ingestOptions struct {
-	ID       string
+	ID string
+	// Stored is the id under which it keeps its position.
+	Stored   string
 	Pipeline string
 	// ConfigHash goes into the headers of dead letters.
 	ConfigHash string
@@ -125,7 +127,7 @@ func (in *ingest) transfer(ctx context.Context) error {
 	}
 	producer, err := task.OpenSequenced(ctx, task.SequencedOptions{
 		Cluster: in.opts.Cluster, Commits: in.opts.Commits, Topics: topics,
-		Writer: in.opts.Pipeline + ".source." + in.opts.ID,
+		Writer: in.opts.Pipeline + ".source." + in.opts.Stored,
 	})
 	if err != nil {
 		return err
@@ -139,7 +141,7 @@ func (in *ingest) transfer(ctx context.Context) error {
 	}
 	in.note(host.Position(in.position.Source).String())
 	source, err := in.opts.Plugin.Source(ctx, host.SourceOptions{
-		Part: in.opts.Part, Config: in.opts.Config, Task: in.opts.Pipeline + "/" + in.opts.ID,
+		Part: in.opts.Part, Config: in.opts.Config, Task: in.opts.Pipeline + "/" + in.opts.Stored,
 		Position: in.position.Source,
 	})
 	if err != nil {

@@ -257,7 +257,8 @@ func (in *instance) makeIngests(
 		}
 		plugin := procs.connectors[s.Connector.Name]
 		all = append(all, newIngest(ingestOptions{
-			ID: s.ID, Pipeline: in.app, ConfigHash: in.p.plan.Fingerprint[:16], Topic: s.Topic,
+			ID: s.ID, Stored: s.StreamID(), Pipeline: in.app,
+			ConfigHash: in.p.plan.Fingerprint[:16], Topic: s.Topic,
 			Partitions: made.partitions[s.Topic], Key: s.KeyProgram, Set: s.Set,
 			Plugin: plugin, Part: partOf(plugin, pluginpb.Kind_KIND_SOURCE),
 			Config:  s.Connector.Config.JSON(),

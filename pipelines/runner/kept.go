@@ -64,8 +64,10 @@ func (a *assembly) tableStore(
 	id := strings.TrimSuffix(t.ID, ":table")
 	s := query.Store{Node: id, Name: t.ID, Kind: "table", Sub: sub, Parts: parts,
 		Reader: func() operator.RowReader { return tableRows{} }}
-	if table := a.plan.Table(id); table != nil {
-		s.Key, s.Value = table.Key.Format, table.Value.Format
+	for _, table := range a.plan.Tables {
+		if table.StreamID() == id {
+			s.Node, s.Key, s.Value = table.ID, table.Key.Format, table.Value.Format
+		}
 	}
 	if t.Broadcast {
 		s.Parts = func() []*task.Part {

@@ -14,7 +14,9 @@ import (
 type stepNames struct {
 	nodes   map[string]string // by StreamID
 	users   map[string]string // by UserID: nodes of which there are several are told as one
-	sources map[string]bool
+	sources map[string]string
+	// tables are the ids of tables, by those they are stored under.
+	tables  map[string]string
 	sinks   map[string]bool
 	written map[string]string // by ID: the step or table of the file that a node belongs to
 }
@@ -23,14 +25,18 @@ func (in *instance) names() *stepNames { return namesOf(in.p.plan) }
 
 func namesOf(p *plan.Plan) *stepNames {
 	n := &stepNames{nodes: map[string]string{}, users: map[string]string{},
-		sources: map[string]bool{}, sinks: map[string]bool{}, written: map[string]string{}}
+		sources: map[string]string{}, tables: map[string]string{}, sinks: map[string]bool{},
+		written: map[string]string{}}
 	for _, node := range p.Nodes {
 		n.nodes[node.StreamID()] = node.ID
 		n.users[node.UserID()] = node.ID
 		n.written[node.ID] = node.UserID()
 	}
 	for _, s := range p.Sources {
-		n.sources[s.ID] = true
+		n.sources[s.StreamID()] = s.ID
+	}
+	for _, t := range p.Tables {
+		n.tables[t.StreamID()] = t.ID
 	}
 	for _, s := range p.Sinks {
 		n.sinks[s.ID] = true
@@ -54,8 +60,8 @@ func (n *stepNames) add(row *deploy.TaskStatus, step task.StepStats, stores map[
 			one.In, one.Work.In = 0, 0
 		}
 		row.Sinks = addStep(row.Sinks, one)
-	case n.sources[base] && step.Kind == "source":
-		one.ID = base
+	case n.sources[base] != "" && step.Kind == "source":
+		one.ID = n.sources[base]
 		row.Sources = addStep(row.Sources, one)
 	default:
 		one.ID = n.of(step.Step)
@@ -73,11 +79,11 @@ func (n *stepNames) of(step string) string {
 		return id
 	}
 	base, _, _ := strings.Cut(step, ":")
-	if n.sources[base] || n.sinks[base] {
+	if n.sinks[base] {
 		return base
 	}
-	for _, id := range []string{n.nodes[base], n.nodes[strings.TrimSuffix(base, "-repartition")],
-		n.users[base]} {
+	for _, id := range []string{n.sources[base], n.nodes[base],
+		n.nodes[strings.TrimSuffix(base, "-repartition")], n.users[base], n.tables[base]} {
 		if id != "" {
 			return id
 		}

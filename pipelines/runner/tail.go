@@ -78,7 +78,7 @@ func (in *instance) tapPoint(q deploy.TailRequest) (step string, before bool,
 			return "", false, nil, fmt.Errorf("%s is a source: its records can be seen as they leave it,"+
 				" in topic %s as they come", s.ID, s.Topic)
 		}
-		return s.ID, false, scope, nil
+		return s.StreamID(), false, scope, nil
 	}
 	for _, s := range p.Sinks {
 		if s.ID == q.Node {
