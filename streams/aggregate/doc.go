@@ -7,8 +7,9 @@
 //	        -> accumulators (field.go, field_more.go) -> store
 //	        -> one result per change (OnUpdate), per window (OnClose) or per span of time (Every)
 //
-// Tumbling and hopping windows, and none, are operator.go; sessions.go, sliding.go and counted.go
-// keep one row per key (spans.go). folds.go is what they share.
+// Tumbling and hopping windows, and none, are operator.go; hopping windows on close may be put
+// together from panes (panes.go); sessions.go, sliding.go and counted.go keep one row per key
+// (spans.go). folds.go is what they share.
 //
 // # Invariants
 //
@@ -25,7 +26,8 @@
 //
 // # Files
 //
-// Rows of the store <id>, of windows by start (one bucket each) or of none; key is the record's:
+// Rows of the store <id>, of windows or panes by start (one bucket each) or of none; key is the
+// record's:
 //
 //	8 bytes big endian   largest timestamp added
 //	per field            count     uvarint

@@ -34,6 +34,9 @@ func (r *reader) Read(row operator.StoredRow, fn func(operator.Kept) error) erro
 	rec := operator.Record{Key: row.Key}
 	if r.o.aligned() {
 		rec.Window = r.o.Windows.At(row.Start)
+		if pane := r.o.pane(); pane > 0 { // what a window comes to is known when it closes
+			rec.Window.End = row.Start + pane
+		}
 	}
 	if r.o.aligned() || !r.o.windowed() {
 		ts, err := r.decodeTime(row.Value)

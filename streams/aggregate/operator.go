@@ -20,6 +20,7 @@ type aggregate struct {
 	windows window.Windows
 	grace   int64 // ms
 	keep    int64 // ms after its end for which a window's rows are kept: grace and lateness
+	pane    int64 // ms of a pane; 0 without (panes.go)
 
 	ready   bool        // the store was looked at
 	rows    state.Store // without windows
@@ -27,8 +28,8 @@ type aggregate struct {
 	values  members
 	changed *changes // emit every
 	due     *expiry  // forget
-	// open are the windows with rows, ascending by start; the first fired of them are closed and
-	// take late records only.
+	// open are the windows, or panes, with rows, ascending by start; the first fired of them are
+	// closed and take late records only.
 	open  []openWindow
 	fired int
 	s     int64 // stream time up to which windows were closed
@@ -36,6 +37,10 @@ type aggregate struct {
 	// Scratch of one record: the new rows of its windows one after another, and where each is.
 	row     []byte
 	targets []target
+	// Scratch of one window that is put together from panes.
+	paned  []paneRow
+	copied []byte
+	other  []accumulator
 }
 
 // openWindow is a window that holds rows.
@@ -111,7 +116,7 @@ func (a *aggregate) prepare(ctx *operator.Context) error {
 		return fmt.Errorf("list open windows: %w", err)
 	}
 	for _, start := range starts {
-		if a.windows.Closed(start, a.grace, a.s) {
+		if a.pane == 0 && a.windows.Closed(start, a.grace, a.s) {
 			a.fired++
 		}
 		a.open = append(a.open, openWindow{start, a.all.Window(start)})
@@ -126,9 +131,12 @@ func (a *aggregate) add(ctx *operator.Context, rec *operator.Record, out *operat
 	}
 	a.row, a.targets = a.row[:0], a.targets[:0]
 	late := operator.LateReport{Grace: a.keep, Partly: true}
-	if a.windows.Size == 0 {
+	switch {
+	case a.windows.Size == 0:
 		a.targets = append(a.targets, target{rows: a.rows})
-	} else {
+	case a.pane > 0:
+		late = a.findPane(rec)
+	default:
 		late = a.findWindows(rec)
 	}
 	if len(a.targets) > 0 {

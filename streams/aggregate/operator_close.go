@@ -34,6 +34,9 @@ func (a *aggregate) advance(ctx *operator.Context, s int64, in, out *operator.Ba
 // records any more. What comes out is stamped with the last instant before the window was due, so
 // that a step behind this one takes it at that time.
 func (a *aggregate) closeDue(ctx *operator.Context, s int64, in, out *operator.Batch) error {
+	if a.pane > 0 {
+		return a.closePanes(ctx, s, in, out)
+	}
 	for a.fired < len(a.open) && a.windows.Closed(a.open[a.fired].start, a.grace, s) {
 		w := a.open[a.fired]
 		a.fired++

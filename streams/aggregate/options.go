@@ -177,6 +177,9 @@ func (o *Options) Stores() []operator.StoreSpec {
 	if o.Windows.Kind == window.Aligned {
 		fmt.Fprintf(&format, "aggregate 1 %d/%d+%d", o.Windows.Size, o.Windows.Advance,
 			o.Windows.Offset)
+		if pane := o.pane(); pane > 0 {
+			fmt.Fprintf(&format, " panes %d", pane)
+		}
 	} else {
 		fmt.Fprintf(&format, "aggregate 2 kind %d %d", o.Windows.Kind, o.Windows.Size)
 	}
@@ -229,7 +232,7 @@ func New(o Options) operator.Factory {
 			return newCounted(o, f)
 		}
 		return &aggregate{o: o, windows: o.Windows, grace: o.Grace.Milliseconds(),
-			keep: (o.Grace + o.Lateness).Milliseconds(), folds: f}
+			keep: (o.Grace + o.Lateness).Milliseconds(), pane: o.pane(), folds: f}
 	}
 }
 

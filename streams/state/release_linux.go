@@ -25,4 +25,4 @@ func (f *file) release() {
 }
 
 // releaseAbove is the size of a file whose pages are let go of.
-const releaseAbove = 128 << 20
+const releaseAbove = 1 << 20

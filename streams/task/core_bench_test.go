@@ -3,6 +3,7 @@ package task
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -182,4 +183,56 @@ func benchMerge(b *testing.B, writers int32) {
 		outs = c.TakeOutputs(outs[:0])
 	}
 	b.ReportMetric(float64(b.N)*benchBatch/b.Elapsed().Seconds(), "records/s")
+}
+
+// BenchmarkCoreCheckpoints counts keys in tumbling windows with the state in a file: a commit every
+// 200 ms, whose changed rows are copied as for the changelog, and a flush every 5 s.
+func BenchmarkCoreCheckpoints(b *testing.B) {
+	for _, keys := range []int{10_000, 1_000_000} {
+		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) { benchCheckpoints(b, keys) })
+	}
+}
+
+func benchCheckpoints(b *testing.B, keys int) {
+	builder := topology.NewBuilder(topology.Options{App: "bench"})
+	builder.Source("in", "in", topology.SourceOptions{})
+	builder.Aggregate("n", "in", aggregate.Options{Windows: window.Tumbling(time.Hour),
+		Emit: aggregate.OnClose, Fields: []aggregate.Field{{Name: "n"}}})
+	builder.Sink("out", "n", "out", topology.SinkOptions{})
+	topo, err := builder.Build(func(string) int32 { return 1 })
+	require.NoError(b, err)
+	db, err := state.Open(state.Options{Path: filepath.Join(b.TempDir(), "db"),
+		Identity: state.Identity{Task: "t"}})
+	require.NoError(b, err)
+	c, err := NewCore(CoreOptions{Topology: topo, Sub: topo.Subs[0], Stores: db})
+	require.NoError(b, err)
+	names := make([][]byte, keys)
+	for i := range names {
+		names[i] = fmt.Appendf(nil, "key-%07d", i)
+	}
+	value, committed, next := []byte(`{"n":1}`), time.Now(), int64(0)
+	var copies slab
+	for b.Loop() {
+		batch := make([]record.Record, benchBatch)
+		for i := range batch {
+			batch[i] = record.Record{Offset: next, Timestamp: next / 1000, Value: value,
+				Key: names[uint64(next)*11400714819323198485>>20%uint64(keys)]}
+			next++
+		}
+		require.NoError(b, c.Add("in", 0, batch, next))
+		if n, err := c.Run(benchBatch); err != nil || n != benchBatch {
+			b.Fatal(n, err)
+		}
+		if now := time.Now(); now.Sub(committed) > 200*time.Millisecond {
+			require.NoError(b, db.Changes(func(key, value []byte) error {
+				copies.copy(key)
+				copies.copy(value)
+				return nil
+			}))
+			require.NoError(b, db.Commit(now, state.Meta{Next: next, Commit: c.Snapshot()}))
+			committed = now
+		}
+	}
+	b.ReportMetric(float64(next)/b.Elapsed().Seconds(), "records/s")
+	require.NoError(b, db.Close())
 }
