@@ -19,6 +19,7 @@ type transfer struct {
 	toSocket func(fd uintptr) bool
 	fromFile func(fd uintptr)
 	in       int
+	ahead    readAhead
 }
 
 // sendfile copies n bytes of file to the client inside the kernel, with a position of its own:
@@ -38,7 +39,7 @@ func (w *answerWriter) sendfile(file systemFile, pos int64, n int) error {
 	if err != nil {
 		return fmt.Errorf("open log bytes for a client: %w", err)
 	}
-	t.file, t.pos, t.err = raw, pos, nil
+	t.file, t.pos, t.err, t.ahead.end = raw, pos, nil, pos
 	for n > 0 {
 		w.extend()
 		giveWay()
@@ -60,6 +61,7 @@ func (w *answerWriter) sendfile(file systemFile, pos int64, n int) error {
 // hold runs the transfer while the file cannot be closed.
 func (t *transfer) hold(fd uintptr) {
 	t.in = int(fd)
+	t.ahead.look(t.in, t.pos, t.left)
 	if err := t.socket.Write(t.toSocket); err != nil && t.err == nil {
 		t.err = err
 	}
@@ -68,7 +70,8 @@ func (t *transfer) hold(fd uintptr) {
 // send moves what the socket takes; false makes the runtime wait until it takes more.
 func (t *transfer) send(fd uintptr) bool {
 	for t.left > 0 {
-		n, err := syscall.Sendfile(int(fd), t.in, &t.pos, t.left)
+		step := t.ahead.next(t.in, t.pos, t.left)
+		n, err := syscall.Sendfile(int(fd), t.in, &t.pos, step)
 		if n > 0 {
 			t.left -= n
 			continue
