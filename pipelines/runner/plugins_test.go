@@ -81,6 +81,24 @@ func TestPlugin(t *testing.T) {
 	require.Equal(t, "exactly once (transactions)", st.Guarantees["out"])
 }
 
+// TestPluginTimesAreNotAheadOfTheStream: a plugin may give a record an earlier time. One that time has
+// not come to would close windows that others still belong to, so the record keeps its own.
+func TestPluginTimesAreNotAheadOfTheStream(t *testing.T) {
+	for do, want := range map[string][]int64{"earlier": {1000, 4000}, "ahead": {2000, 5000}} {
+		r := newRig(t)
+		r.file("in.jsonl", `{"id":"a","at":"1970-01-01T00:00:02Z"}`+"\n"+
+			`{"id":"b","at":"1970-01-01T00:00:05Z"}`+"\n")
+		yaml := strings.Replace(withPlugin(misbehave(t), "{do: "+do+"}"), "partitions: 3, key: value.id",
+			`partitions: 1, key: value.id, event_time: 'parse_time(value.at, "rfc3339")'`, 1)
+		r.run(yaml)
+		var times []int64
+		for _, rec := range r.read("out") {
+			times = append(times, rec.Timestamp.UnixMilli())
+		}
+		require.ElementsMatch(t, want, times, do)
+	}
+}
+
 // TestPluginIsKilled: the process dies by SIGKILL in the middle; nothing is lost or doubled.
 func TestPluginIsKilled(t *testing.T) {
 	r := newRig(t)

@@ -134,6 +134,7 @@ func TestSinkThatRefusesForGood(t *testing.T) {
 		dead := r.read("dead")
 		require.Len(t, dead, 1)
 		require.Equal(t, "sink_permanent", header(dead[0], "ms-dlq-class"))
+		require.Equal(t, "1", header(dead[0], "ms-dlq-attempts"), "it would refuse it again")
 		require.Equal(t, "probe", header(dead[0], "ms-dlq-step"))
 		again := r.run(withPolicy(toProbe, "{then: dlq, dlq: dead}"))
 		require.EqualValues(t, 1, again.DeadLettered)

@@ -110,6 +110,22 @@ func TestDialerErrorsAreWaitedOut(t *testing.T) {
 	}
 }
 
+// TestNothingFollowsAFailedFirstBatch: a broker takes any first batch of a producer it does not know,
+// so the first one to a partition is waited for. If it fails nothing behind it is appended.
+func TestNothingFollowsAFailedFirstBatch(t *testing.T) {
+	k, _ := kafka(t)
+	require.NoError(t, k.Admin().CreateTopics(ctxOf(t), client.TopicSpec{Name: "t", Partitions: 1,
+		Configs: map[string]string{"max.message.bytes": "500"}}))
+	p := producer(t, k)
+	_, err := p.Send(ctxOf(t), at("t", 0), []record.Record{{Value: make([]byte, 1000)}})
+	require.ErrorIs(t, err, client.ErrProduce)
+	_, err = p.Send(ctxOf(t), at("t", 0), []record.Record{{Value: []byte("small")}})
+	require.ErrorIs(t, err, client.ErrProduce)
+	ranges, err := k.Admin().Ranges(ctxOf(t), at("t", 0))
+	require.NoError(t, err)
+	require.Zero(t, ranges[at("t", 0)].End)
+}
+
 // TestSendWaitsForSpace: a Send over the bound waits for acknowledgements, and ctx ends the wait
 // without having sent anything.
 func TestSendWaitsForSpace(t *testing.T) {

@@ -390,9 +390,12 @@ func TestCoreTable(t *testing.T) {
 	c.add("t", "", "2", 0)
 	c.add("a", "k", "x", 1)
 	c.add("a", "other", "y", 1)
+	n, err := c.Run(10)
+	require.NoError(t, err)
+	require.Zero(t, n, "more rows of the table may come")
 	c.TableReady("t", 0)
 	c.TableReady("t", 0)
-	_, err := c.Run(10)
+	_, err = c.Run(10)
 	require.NoError(t, err)
 	var got []string
 	for _, o := range c.TakeOutputs(nil) {

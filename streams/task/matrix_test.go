@@ -2,6 +2,7 @@ package task
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -163,7 +164,9 @@ func rest(t *testing.T, m *client.Memory, dir string, tune func(*Options)) {
 	if tune != nil {
 		tune(&o)
 	}
-	_, err := runWorker(t.Context(), t, o)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // one that does not end is no success
+	defer cancel()
+	_, err := runWorker(ctx, t, o)
 	require.NoError(t, err)
 	requireLanes(t, expected(m, 1), lanesOf(t, m, outTopics))
 	requireState(t, m, dir)
@@ -240,6 +243,20 @@ func TestMatrix_StoredOffsetBeyondTheEnd(t *testing.T) {
 	require.NoError(t, db.Commit(time.Now(), state.Meta{Next: 1 << 40, Commit: db.Meta().Commit}))
 	require.NoError(t, db.Close())
 	rest(t, m, dir, nil)
+}
+
+// TestMatrix_StoredOffsetBeforeTheStart: the changelog lost records that the file does not have, of
+// which some may have been deletions, so the file is not trusted.
+func TestMatrix_StoredOffsetBeforeTheStart(t *testing.T) {
+	m, dir := filled(t, 1, 60), t.TempDir()
+	half(t, m, dir, nil)
+	rest(t, m, t.TempDir(), nil) // another worker, with another file
+	log := client.TopicPartition{Topic: "app-counts-changelog"}
+	records := m.Records(log)
+	m.Trim(log, records[len(records)-2].Offset)
+	_, err := runWorker(t.Context(), t, countOptions(m, 1, dir))
+	require.NoError(t, err)
+	require.FileExists(t, filepath.Join(dir, "app", "counts-0.db.torn"))
 }
 
 // TestMatrix_SecondWorkerWaits: a worker that finds its state files in use waits for their owner.

@@ -103,11 +103,11 @@ func crashAt(m *client.Memory, k int64, after bool, kinds map[string]bool) *cras
 // through. Outputs are those of a run without crashes: nothing lost, nothing twice.
 func TestCrashMatrix(t *testing.T) {
 	for _, after := range []bool{false, true} {
-		for _, keep := range []bool{true, false} {
-			name := fmt.Sprintf("answer lost=%v, state kept=%v", after, keep)
+		for _, file := range []stateFile{fileBehind, fileAtOnce, fileLost} {
+			name := fmt.Sprintf("answer lost=%v, state %s", after, file)
 			t.Run(name, func(t *testing.T) {
 				for k := int64(1); ; k++ {
-					if crashOnce(t, k, after, keep) {
+					if crashOnce(t, k, after, file) {
 						require.Greater(t, k, int64(30), "crashes were injected")
 						return
 					}
@@ -117,19 +117,32 @@ func TestCrashMatrix(t *testing.T) {
 	}
 }
 
+// stateFile is what is in the state file when a worker crashes.
+type stateFile string
+
+const (
+	fileBehind stateFile = "behind the commit"
+	fileAtOnce stateFile = "written with each commit"
+	fileLost   stateFile = "lost"
+)
+
 // crashOnce reports whether the first run ended before its k-th request.
-func crashOnce(t *testing.T, k int64, after, keep bool) (through bool) {
+func crashOnce(t *testing.T, k int64, after bool, file stateFile) (through bool) {
 	m := filled(t, 1, 60)
 	m.SetMaxPoll(7)
 	dir := t.TempDir()
 	c := crashAt(m, k, after, nil)
-	_, err := runWorker(t.Context(), t, countOptions(m, 1, dir))
+	o := countOptions(m, 1, dir)
+	if file == fileAtOnce {
+		o.State.FlushBytes = 1
+	}
+	_, err := runWorker(t.Context(), t, o)
 	through = !c.dead.Load()
 	m.SetFaults(nil, nil)
 	if through {
 		require.NoError(t, err)
 	}
-	if !keep {
+	if file == fileLost {
 		dir = t.TempDir()
 	}
 	_, err = runWorker(t.Context(), t, countOptions(m, 1, dir))
@@ -347,6 +360,14 @@ func TestStartRefuses(t *testing.T) {
 		_, err = runWorker(t.Context(), t, o)
 		require.ErrorIs(t, err, ErrPosition)
 		require.ErrorContains(t, err, "next record of in-0 is 10, but the log has [20, 50)")
+	})
+	t.Run("an input lost its end", func(t *testing.T) {
+		o := countOptions(filled(t, 1, 50), 1, "")
+		o.From = map[client.TopicPartition]int64{{Topic: "in"}: 60}
+		_, err := runWorker(t.Context(), t, o)
+		require.ErrorIs(t, err, ErrPosition)
+		require.ErrorContains(t, err, "next record of in-0 is 60, but the log has [0, 50)")
+		require.ErrorContains(t, err, "its end was lost")
 	})
 	t.Run("changelog lost", func(t *testing.T) {
 		m := filled(t, 1, 50)

@@ -7,13 +7,14 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/millstream-io/millstream/plugins/sdk"
 )
 
 // Config says what to do, and to which records.
 type Config struct {
-	Do   string `json:"do" doc:"tag, panic, kill, hang, print, fail, flaky or give-up"`
+	Do   string `json:"do" doc:"tag, panic, kill, hang, print, fail, flaky, give-up, earlier or ahead"`
 	On   string `json:"on" doc:"a text in the value of the records concerned; none is all of them"`
 	Once string `json:"once" doc:"a file that, once there, says that it was done"`
 }
@@ -39,6 +40,10 @@ func process(_ sdk.Ctx, c Config, r *sdk.Record) error {
 			return sdk.Retryable(errors.New("not just now"))
 		case "give-up":
 			return sdk.Fatal(errors.New("gives up"))
+		case "earlier":
+			r.SetTimestamp(r.Timestamp().Add(-time.Second))
+		case "ahead":
+			r.SetTimestamp(r.Timestamp().Add(24 * time.Hour))
 		}
 	}
 	return r.Set("tagged", true)
