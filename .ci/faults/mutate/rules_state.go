@@ -3,7 +3,7 @@ package main
 // stateMutants break the rules of state files.
 var stateMutants = []mutant{
 	{"uncommitted rows stay out of the file", "streams/state/db.go", "\tif err := db.file.write(db); err != nil {",
-		"\tfor _, p := range db.pending {\n\t\tdb.settle(p)\n\t}\n\tdb.pending = nil\n\tif err := db.file.write(db); err != nil {",
+		"\tfor _, b := range db.pending {\n\t\tfor _, n := range b.pending {\n\t\t\tb.settle(n)\n\t\t}\n\t}\n\tdb.settled()\n\tif err := db.file.write(db); err != nil {",
 		[]string{"streams/state:"}},
 	{"rows and their position are one transaction of the file", "streams/state/file.go",
 		"\treturn f.update(func(tx *bolt.Tx) error {\n\t\tvar sealed sealer\n",
@@ -44,7 +44,7 @@ var stateMutants = []mutant{
 	{"a file of somebody else is refused", "streams/state/file.go", "have != field.want {", "have != field.want && false {",
 		[]string{"streams/state:Mismatch"}},
 	{"a file of an older format is restored", "streams/state/file.go", "[]string{\"1\"}", "[]string{}", []string{"streams/state:Older"}},
-	{"deletions are in the changelog", "streams/state/db.go", "if p.r.deleted && p.r.known && p.r.absent {", "if p.r.deleted {",
+	{"deletions are in the changelog", "streams/state/db.go", "if r.deleted && r.known && r.absent {", "if r.deleted {",
 		[]string{"streams/state:"}},
 	{"deletions are restored", "streams/state/bulk.go", "\t\tif row.value == nil {", "\t\tif row.value == nil && false {",
 		[]string{"streams/state:", "streams/task:Crash"}},
@@ -52,7 +52,7 @@ var stateMutants = []mutant{
 		"\treturn nil", []string{"streams/state:"}},
 	{"dropped windows leave memory", "streams/state/windows.go", "if b.id.windowed && b.allAbsent() {", "if false {",
 		[]string{"streams/state:Dropped"}},
-	{"what is aborted is forgotten", "streams/state/db.go", "\t\tp.r.pending, p.r.deleted = false, false\n", "",
+	{"what is aborted is forgotten", "streams/state/db.go", "\t\t\tr.pending, r.deleted = false, false\n", "",
 		[]string{"streams/state:"}},
 	{"a file that a task has is not looked at as a closed one", "streams/state/view.go",
 		"|| torn(path, \"\") {", "{", []string{"streams/state:OpenClosed"}},
