@@ -18,7 +18,7 @@ func TestADamagedBatchIsNotRead(t *testing.T) {
 	var it record.Iterator
 	decode := func() (Fetched, error) {
 		a := &answer{of: &reading{}, batches: batch, from: 5}
-		return a.decode(&it)
+		return a.decode(&it, &runMemory{})
 	}
 	run, err := decode()
 	require.NoError(t, err)

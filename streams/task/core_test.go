@@ -226,6 +226,7 @@ func TestCoreBadTimestamps(t *testing.T) {
 	}
 	require.Equal(t, []string{"dlq none @77", "out 10 @10", "dlq bad @77", "dlq -5 @77", "out 8 @8"},
 		got, "in the place they have in the log, with the time they were written with")
+	require.EqualValues(t, 10, c.StreamTime(), "they move no time")
 	require.EqualValues(t, 3, c.stats("a").DeadLetters.Load())
 	require.EqualValues(t, 5, c.stats("a").In.Load())
 	require.EqualValues(t, 2, c.stats("a").Out.Load())

@@ -246,6 +246,25 @@ func TestUncommittedRowsDoNotCount(t *testing.T) {
 	requireState(t, m, dir)
 }
 
+// TestMuchIsCommittedBeforeTheInterval: what a crash would have to do again is bounded by bytes too.
+func TestMuchIsCommittedBeforeTheInterval(t *testing.T) {
+	commits := func(bytes int64) (n int) {
+		m := filled(t, 1, 60)
+		o := countOptions(m, 1, "")
+		o.CommitInterval, o.CommitBytes = time.Hour, bytes
+		_, err := runWorker(t.Context(), t, o)
+		require.NoError(t, err)
+		for _, r := range m.Records(client.TopicPartition{Topic: "app-counts-changelog"}) {
+			if state.IsMetaKey(r.Key) {
+				n++
+			}
+		}
+		return n
+	}
+	require.Equal(t, 2, commits(1<<20), "where it began and at the end")
+	require.GreaterOrEqual(t, commits(1), 5, "each batch of 16 records")
+}
+
 func TestErrorKeepsPositionAndSaysWhy(t *testing.T) {
 	m := filled(t, 1, 20)
 	in := client.TopicPartition{Topic: "in"}
