@@ -81,8 +81,8 @@ func TestPlugin(t *testing.T) {
 	require.Equal(t, "exactly once (transactions)", st.Guarantees["out"])
 }
 
-// TestPluginTimesAreNotAheadOfTheStream: a plugin may give a record an earlier time. One that time has
-// not come to would close windows that others still belong to, so the record keeps its own.
+// TestPluginTimesAreNotAheadOfTheStream: a plugin may give a record an earlier time. One that time
+// has not come to would close windows that others still belong to, so the record keeps its own.
 func TestPluginTimesAreNotAheadOfTheStream(t *testing.T) {
 	for do, want := range map[string][]int64{"earlier": {1000, 4000}, "ahead": {2000, 5000}} {
 		r := newRig(t)

@@ -110,8 +110,8 @@ func TestDialerErrorsAreWaitedOut(t *testing.T) {
 	}
 }
 
-// TestNothingFollowsAFailedFirstBatch: a broker takes any first batch of a producer it does not know,
-// so the first one to a partition is waited for. If it fails nothing behind it is appended.
+// TestNothingFollowsAFailedFirstBatch: a broker takes any first batch of a producer it does not
+// know, so the first one to a partition is waited for. If it fails nothing behind it is appended.
 func TestNothingFollowsAFailedFirstBatch(t *testing.T) {
 	k, _ := kafka(t)
 	require.NoError(t, k.Admin().CreateTopics(ctxOf(t), client.TopicSpec{Name: "t", Partitions: 1,

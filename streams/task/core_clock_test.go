@@ -40,8 +40,8 @@ func TestRuleB2_TimeDoesNotGoBack(t *testing.T) {
 	require.EqualValues(t, 100, c.StreamTime())
 }
 
-// TestRuleB25_ARestartKnowsTheTimesOfItsInputs: of each as it was behind what was processed. What was
-// read and waits for the other input is read again, so its time is not known yet.
+// TestRuleB25_ARestartKnowsTheTimesOfItsInputs: of each as it was behind what was processed. What
+// was read and waits for the other input is read again, so its time is not known yet.
 func TestRuleB25_ARestartKnowsTheTimesOfItsInputs(t *testing.T) {
 	c := twoInputs(t)
 	c.add("a", "k", "x", 10)

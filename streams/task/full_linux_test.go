@@ -17,9 +17,9 @@ import (
 // fullDisk tells the child process of the test where to mount its small disk.
 const fullDisk = "MILLSTREAM_TEST_FULL_DISK"
 
-// TestFullDiskStopsATaskAtItsBound runs in a process that mounts a file system of 16 MiB and fills it.
-// Rows that the file does not take stay in memory; when they are as many as may stay there, the task
-// ends with a reason that can pass. With space it goes on where it was.
+// TestFullDiskStopsATaskAtItsBound runs in a process that mounts a file system of 16 MiB and fills
+// it. Rows that the file does not take stay in memory; when they are as many as may stay there, the
+// task ends with a reason that can pass. With space it goes on where it was.
 func TestFullDiskStopsATaskAtItsBound(t *testing.T) {
 	if dir := os.Getenv(fullDisk); dir != "" {
 		require.NoError(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=16m"))

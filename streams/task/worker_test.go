@@ -246,7 +246,8 @@ func TestUncommittedRowsDoNotCount(t *testing.T) {
 	requireState(t, m, dir)
 }
 
-// TestMuchIsCommittedBeforeTheInterval: what a crash would have to do again is bounded by bytes too.
+// TestMuchIsCommittedBeforeTheInterval: what a crash would have to do again is bounded by bytes,
+// too.
 func TestMuchIsCommittedBeforeTheInterval(t *testing.T) {
 	commits := func(bytes int64) (n int) {
 		m := filled(t, 1, 60)
@@ -380,14 +381,6 @@ func TestStartRefuses(t *testing.T) {
 		require.ErrorIs(t, err, ErrPosition)
 		require.ErrorContains(t, err, "next record of in-0 is 10, but the log has [20, 50)")
 	})
-	t.Run("an input lost its end", func(t *testing.T) {
-		o := countOptions(filled(t, 1, 50), 1, "")
-		o.From = map[client.TopicPartition]int64{{Topic: "in"}: 60}
-		_, err := runWorker(t.Context(), t, o)
-		require.ErrorIs(t, err, ErrPosition)
-		require.ErrorContains(t, err, "next record of in-0 is 60, but the log has [0, 50)")
-		require.ErrorContains(t, err, "its end was lost")
-	})
 	t.Run("changelog lost", func(t *testing.T) {
 		m := filled(t, 1, 50)
 		dir := t.TempDir()
@@ -428,6 +421,15 @@ func TestStartRefuses(t *testing.T) {
 		_, err = runWorker(t.Context(), t, o)
 		require.ErrorIs(t, err, state.ErrLocked)
 	})
+}
+
+func TestStartRefusesAnInputThatLostItsEnd(t *testing.T) {
+	o := countOptions(filled(t, 1, 50), 1, "")
+	o.From = map[client.TopicPartition]int64{{Topic: "in"}: 60}
+	_, err := runWorker(t.Context(), t, o)
+	require.ErrorIs(t, err, ErrPosition)
+	require.ErrorContains(t, err, "next record of in-0 is 60, but the log has [0, 50)")
+	require.ErrorContains(t, err, "its end was lost")
 }
 
 func TestFromAndUntil(t *testing.T) {
