@@ -47,6 +47,7 @@ func decompressSnappy(dst, src []byte, limit int) ([]byte, error) {
 	}
 	start := len(dst)
 	src = src[xerialHeaderSize:]
+	dst = slices.Grow(dst, xerialPlain(src, limit))
 	for len(src) > 0 {
 		block, rest, err := cutXerial(src)
 		if err != nil {
@@ -59,6 +60,22 @@ func decompressSnappy(dst, src []byte, limit int) ([]byte, error) {
 		src = rest
 	}
 	return dst, nil
+}
+
+// xerialPlain is what blocks say they decode to, as far as that can be: room to make at once, so
+// that the blocks need not be moved as they come.
+func xerialPlain(src []byte, limit int) (size int) {
+	for {
+		block, rest, err := cutXerial(src)
+		if err != nil {
+			return size // the blocks before; the walk tells what is wrong
+		}
+		n, err := s2.DecodedLen(block)
+		if err != nil || n > snappyMaxRatio*len(block) || n > limit-size {
+			return size
+		}
+		size, src = size+n, rest
+	}
 }
 
 // cutXerial cuts the first block off the blocks of xerial framing; io.EOF after the last one.

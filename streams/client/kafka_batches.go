@@ -11,7 +11,7 @@ import (
 const (
 	// batchBytes is the size at which a batch is finished. A record that is larger travels alone;
 	// all others share batches that any topic takes: Kafka's default limit is 1 MiB.
-	batchBytes = 512 << 10
+	batchBytes = 256 << 10
 	// maxSpare bounds the memory of builders kept for further batches.
 	maxSpare = 4
 )

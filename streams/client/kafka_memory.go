@@ -39,7 +39,7 @@ func (m *runMemory) used(buf []byte) {
 const (
 	// maxSpareRuns bounds how much memory waits for further runs; what is larger than maxSpareBytes
 	// or has more records than maxSpareRecords is left to the collector.
-	maxSpareRuns    = 8
+	maxSpareRuns    = 4
 	maxSpareBytes   = 4 << 20
 	maxSpareRecords = 8 * runRecords
 )

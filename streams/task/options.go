@@ -27,7 +27,7 @@ type Options struct {
 	CommitInterval time.Duration
 	// CommitBytes of changed rows or outputs force a commit; 0 is 16 MiB.
 	CommitBytes int64
-	// InboxBytes bounds what was fetched for a task and not taken; 0 is 1 MiB.
+	// InboxBytes bounds what was fetched for a task and not taken; 0 is 512 KiB.
 	InboxBytes int64
 	// From are the offsets a first run starts at; other partitions start at their beginning.
 	From map[client.TopicPartition]int64
@@ -87,7 +87,7 @@ func (o Options) withDefaults() Options {
 		o.CommitBytes = 16 << 20
 	}
 	if o.InboxBytes == 0 {
-		o.InboxBytes = 1 << 20
+		o.InboxBytes = 512 << 10
 	}
 	if o.DrainTimeout == 0 {
 		o.DrainTimeout = 10 * time.Second
