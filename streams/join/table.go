@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"hash/maphash"
 
 	"github.com/millstream-io/millstream/streams/operator"
 	"github.com/millstream-io/millstream/streams/state"
@@ -61,7 +60,7 @@ func New(o Options, table string, decode func(key, value []byte) (any, error)) o
 	return func() operator.Operator {
 		l := &lookup{o: o, table: table, decode: decode, decoded: map[string]decoded{}}
 		if o.Bytes != nil {
-			l.put, l.seed = o.Bytes(), maphash.MakeSeed()
+			l.put = o.Bytes()
 		}
 		return l
 	}
@@ -80,9 +79,9 @@ type lookup struct {
 	// put is what Options.Bytes made; arena has the bytes it was given.
 	put   func(rec *operator.Record, row []byte) error
 	arena operator.Arena
-	// checked has, in the place of its hash, the hash of a row that Decode was content with.
-	checked []uint64
-	seed    maphash.Seed
+	// checker is rows, if it remembers which of them were checked; good is check.
+	checker state.Checker
+	good    func(key, value []byte) error
 }
 
 var _ operator.InPlace = (*lookup)(nil)
@@ -109,6 +108,8 @@ func (l *lookup) Process(ctx *operator.Context, in, out *operator.Batch) error {
 func (l *lookup) ProcessInPlace(ctx *operator.Context, b *operator.Batch) error {
 	if l.rows == nil {
 		l.rows = ctx.Store(l.table)
+		l.checker, _ = l.rows.(state.Checker)
+		l.good = l.check
 	}
 	n := 0
 	for i := range b.Records {
@@ -214,33 +215,32 @@ func (l *lookup) find(key []byte) (right any, ok bool, err error) {
 	return v, true, nil
 }
 
-// checkedRows is how many rows of a task are known to be good. The rows of a table were checked
-// when they came, but maybe by another version of the pipeline, so each is checked once more.
-const checkedRows = 32 << 10
-
-// findBytes returns a copy of the row of a key.
+// findBytes returns a copy of the row of a key. The rows of a table were checked when they came,
+// but maybe by another version of the pipeline, so each is checked once more.
 func (l *lookup) findBytes(key []byte) (row []byte, ok bool, err error) {
-	value, ok, err := l.rows.Get(key)
+	if l.decode != nil && l.checker != nil {
+		row, ok, err = l.checker.GetChecked(key, l.good)
+	} else if row, ok, err = l.rows.Get(key); ok && l.decode != nil {
+		err = l.check(key, row)
+	}
 	if err != nil {
+		if _, bad := errors.AsType[errDecode](err); bad {
+			return nil, false, err
+		}
 		return nil, false, fmt.Errorf("look up table %s: %w", l.table, err)
 	}
 	if !ok {
 		return nil, false, nil
 	}
-	if l.decode != nil {
-		if l.checked == nil {
-			l.checked = make([]uint64, checkedRows)
-		}
-		h := maphash.Bytes(l.seed, value) | 1 // 0 is none
-		if at := &l.checked[h>>32%checkedRows]; *at != h {
-			if _, err := l.decode(key, value); err != nil {
-				return nil, false, errDecode{fmt.Errorf("row of table %s for key %s: %w",
-					l.table, show(key), err)}
-			}
-			*at = h
-		}
+	return l.arena.Copy(row), true, nil
+}
+
+// check reports a row that the table's Decode is not content with.
+func (l *lookup) check(key, value []byte) error {
+	if _, err := l.decode(key, value); err != nil {
+		return errDecode{fmt.Errorf("row of table %s for key %s: %w", l.table, show(key), err)}
 	}
-	return l.arena.Copy(value), true, nil
+	return nil
 }
 
 // show prints a key for people.

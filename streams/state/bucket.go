@@ -36,17 +36,39 @@ type bucket struct {
 	dropPending, dropDirty bool
 }
 
-var _ Store = (*bucket)(nil)
+var (
+	_ Store   = (*bucket)(nil)
+	_ Checker = (*bucket)(nil)
+)
 
 // Get implements Store.
 func (b *bucket) Get(key []byte) ([]byte, bool, error) {
+	_, value, ok, err := b.get(key)
+	return value, ok, err
+}
+
+// GetChecked implements Checker.
+func (b *bucket) GetChecked(key []byte, check func(key, value []byte) error) ([]byte, bool, error) {
+	r, value, ok, err := b.get(key)
+	if err != nil || !ok || r.checked {
+		return value, ok, err
+	}
+	if err := check(key, value); err != nil {
+		return nil, false, err
+	}
+	r.checked = true
+	return value, true, nil
+}
+
+// get finds the visible value of a key, and its row if there is one.
+func (b *bucket) get(key []byte) (*row, []byte, bool, error) {
 	if b.db.closed {
-		return nil, false, ErrClosed
+		return nil, nil, false, ErrClosed
 	}
 	n, ok := b.find(key)
 	if !ok {
 		if !b.onDisk {
-			return nil, false, nil
+			return nil, nil, false, nil
 		}
 		n = b.insert(key)
 	}
@@ -54,19 +76,19 @@ func (b *bucket) Get(key []byte) ([]byte, bool, error) {
 	r.gen = b.db.gen
 	switch {
 	case r.pending && r.deleted:
-		return nil, false, nil
+		return nil, nil, false, nil
 	case r.pending:
-		return b.bytes(r.next), true, nil
+		return r, b.bytes(r.next), true, nil
 	}
 	if !r.known {
 		if err := b.load(r); err != nil {
-			return nil, false, err
+			return nil, nil, false, err
 		}
 	}
 	if r.absent {
-		return nil, false, nil
+		return nil, nil, false, nil
 	}
-	return b.bytes(r.val), true, nil
+	return r, b.bytes(r.val), true, nil
 }
 
 // Put implements Store.
@@ -77,7 +99,7 @@ func (b *bucket) Put(key, value []byte) error {
 	}
 	b.db.pendingBytes += int64(len(value)) - r.next.len()
 	b.set(&r.next, value)
-	r.deleted = false
+	r.deleted, r.checked = false, false
 	return nil
 }
 
@@ -161,7 +183,7 @@ func (b *bucket) load(r *row) error {
 	if err != nil {
 		return err
 	}
-	r.known, r.absent = true, !ok
+	r.known, r.absent, r.checked = true, !ok, false
 	b.set(&r.val, v)
 	b.db.cacheBytes += int64(len(v))
 	return nil

@@ -348,7 +348,7 @@ func (db *DB) Abort() {
 	for _, b := range db.pending {
 		for _, n := range b.pending {
 			r := b.row(n)
-			r.pending, r.deleted = false, false
+			r.pending, r.deleted, r.checked = false, false, false
 			r.next.size = 0
 		}
 	}

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -286,4 +287,53 @@ func TestRowsOfADroppedWindowLeaveMemoryWithTheCommit(t *testing.T) {
 		return nil
 	}))
 	require.Equal(t, []string{"k1=new"}, rows)
+}
+
+// TestEachValueIsCheckedOnce: a row that was checked is checked again when it has another value,
+// through commits, aborts and a file that is read again.
+func TestEachValueIsCheckedOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	open := func() *DB {
+		db, err := Open(Options{Path: path, CacheBytes: 1})
+		require.NoError(t, err)
+		return db
+	}
+	db, asked := open(), 0
+	get := func(want string) {
+		t.Helper()
+		got, ok, err := db.Store("t").(Checker).GetChecked([]byte("k"), func(_, value []byte) error {
+			asked++
+			require.Equal(t, want, string(value))
+			return nil
+		})
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, want, string(got))
+	}
+	put := func(value string) { require.NoError(t, db.Store("t").Put([]byte("k"), []byte(value))) }
+	put("a")
+	get("a")
+	require.NoError(t, db.Commit(time.Now(), Meta{Next: 1}))
+	get("a")
+	require.Equal(t, 1, asked, "the commit changed nothing")
+	put("b")
+	get("b")
+	get("b")
+	require.Equal(t, 2, asked)
+	db.Abort()
+	get("a")
+	require.Equal(t, 3, asked, "what an abort brings back is another value")
+	require.NoError(t, db.Close())
+	db = open()
+	get("a")
+	get("a")
+	require.Equal(t, 4, asked)
+	failing := errors.New("bad row")
+	put("c")
+	for range 2 {
+		_, _, err := db.Store("t").(Checker).GetChecked([]byte("k"),
+			func(_, _ []byte) error { return failing })
+		require.ErrorIs(t, err, failing)
+	}
+	require.NoError(t, db.Close())
 }

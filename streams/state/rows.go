@@ -26,6 +26,8 @@ type row struct {
 	dirty bool
 	// there: the row was not removed.
 	there bool
+	// checked: the visible value is one that a GetChecked was content with.
+	checked bool
 }
 
 // unborn tells that no commit knows of the row, nor the file.

@@ -16,6 +16,13 @@ type Store interface {
 	Scan(from, to []byte, fn func(key, value []byte) error) error
 }
 
+// Checker is a Store that remembers which rows were checked.
+type Checker interface {
+	// GetChecked is Get of a row that check is content with, and asks check once for each value. An
+	// error of check is returned as it is.
+	GetChecked(key []byte, check func(key, value []byte) error) (value []byte, ok bool, err error)
+}
+
 // Windows is one named set of buckets of rows, a bucket per window start (ms). Dropping a bucket
 // is far cheaper than deleting its rows one by one.
 type Windows interface {
