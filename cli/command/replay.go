@@ -35,6 +35,7 @@ type replayFlags struct {
 	from, to, as string
 	// state is live, a snapshot's file, or "" for none.
 	state string
+	rate  int64
 	wait  bool
 }
 
@@ -48,12 +49,18 @@ func newReplayRunCommand(a *app) *cobra.Command {
 			"group, state and outputs carry it: the live pipeline is never touched, and connectors are\n" +
 			"not called. Outputs go to topics NAME2.TOPIC. Positions: " + ranges.Grammar + ".\n" +
 			"It begins without state, or with --state where a snapshot was taken (`pipeline state\n" +
-			"snapshot`), or where the pipeline stands (live), with what it had stored there.",
+			"snapshot`), or where the pipeline stands (live), with what it had stored there. It goes as\n" +
+			"fast as it can, or with --rate so slowly that the live pipeline is not disturbed.",
 		Args: cobra.ExactArgs(1),
 		Example: "  millstream replay run flights --from start --as flights-again --wait\n" +
 			"  millstream replay run flights --from @-1h --to end --as last-hour\n" +
-			"  millstream replay run flights --state flights.state --as flights-since",
+			"  millstream replay run flights --state flights.state --as flights-since\n" +
+			"  millstream replay run flights --rate 10000 --as flights-slowly",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.rate < 0 {
+				return output.Usage("BAD_FLAGS", fmt.Sprintf("--rate %d is below 0", f.rate)).
+					WithDo("leave it out for as fast as it goes")
+			}
 			if f.state != "" && cmd.Flags().Changed("from") {
 				return output.Usage("BAD_FLAGS", "--state says where to begin, and so does --from").
 					WithDo("leave one of them out")
@@ -67,6 +74,7 @@ func newReplayRunCommand(a *app) *cobra.Command {
 	flags.StringVar(&f.from, "from", "start", "where to begin in each input")
 	flags.StringVar(&f.to, "to", "end", "where to stop in each input (exclusive)")
 	flags.StringVar(&f.as, "as", "", "name of the replay")
+	flags.Int64Var(&f.rate, "rate", 0, "records of the inputs per second at most; 0 is any")
 	flags.StringVar(&f.state, "state", "", "begin with this snapshot's state; live takes one now")
 	flags.BoolVar(&f.wait, "wait", false, "wait until it is done")
 	if err := cmd.MarkFlagRequired("as"); err != nil { // only if the flag did not exist
@@ -88,6 +96,7 @@ func (a *app) replayRun(ctx context.Context, s *deploy.Store, name string, f rep
 		return err
 	}
 	spec := replayOf(live, f.as)
+	spec.Rate = f.rate
 	shadow := live
 	shadow.Name, shadow.Replay, shadow.Wanted = f.as, spec, deploy.WantRunning
 	next, err := s.NextGeneration(ctx, f.as) // a replay of that name may have been forgotten

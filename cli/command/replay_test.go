@@ -3,6 +3,7 @@ package command
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -33,6 +34,13 @@ func TestReplayGivesTheSameBytes(t *testing.T) {
 	require.Contains(t, c.ok("replay", "status", "live-again"), "state     done")
 	require.Contains(t, c.ok("replay", "verify", "live-again"), "50 compared")
 	v := decode[verifyVerdict](t, c.ok("replay", "verify", "live-again", "-o", "json"))
+	require.True(t, v.OK)
+
+	// Slowly: half a second for 100 records, and the same.
+	began := time.Now()
+	c.ok("replay", "run", "live", "--rate", "200", "--as", "live-slowly", "--wait")
+	require.GreaterOrEqual(t, time.Since(began), 450*time.Millisecond)
+	v = decode[verifyVerdict](t, c.ok("replay", "verify", "live-slowly", "-o", "json"))
 	require.True(t, v.OK)
 
 	// Part of the inputs: the live records before and behind it are counted, not missed.
@@ -143,6 +151,7 @@ func TestReplayRefusesWhatItCannotDo(t *testing.T) {
 		{"replay run once --as Bad/Name", 2, "error[BAD_NAME]"},
 		{"replay run once-again --as third", 2, "is a replay itself"},
 		{"replay run once --as x --from soon", 2, "error[BAD_RANGE]"},
+		{"replay run once --as x --rate -1", 2, "--rate -1 is below 0"},
 		{"replay verify once", 2, "error[NOT_A_REPLAY]"},
 		{"replay verify nothing-like-it-here", 1, "error[UNKNOWN_PIPELINE]"},
 	} {

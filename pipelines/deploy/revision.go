@@ -86,6 +86,8 @@ type Replay struct {
 	App string `json:"of_app,omitempty"`
 	// Ranges per input topic and partition: half-open offsets.
 	Ranges map[string]map[int32]Span `json:"ranges"`
+	// Rate is how many records of the inputs it reads in a second at most; 0 is any.
+	Rate int64 `json:"rate,omitempty"`
 	// Forked: it begins with the state the pipeline had at the start of the ranges, and not with none.
 	Forked bool `json:"forked,omitempty"`
 	// Prefix of the shadow outputs' names.

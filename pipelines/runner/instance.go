@@ -206,7 +206,7 @@ func (in *instance) bounds(
 			return err
 		}
 		opts.Decisions = decisions
-		opts.Until = map[client.TopicPartition]int64{}
+		opts.Until, opts.Rate = map[client.TopicPartition]int64{}, replay.Rate
 		for topic, spans := range replay.Ranges {
 			for p, span := range spans {
 				tp := client.TopicPartition{Topic: topic, Partition: p}

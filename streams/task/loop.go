@@ -77,6 +77,9 @@ type loop struct {
 	dirty bool
 	// waits: the task is further than MaxSkew ahead of a slower one.
 	waits bool
+	// rated: the task reads the outside world, at Options.Rate; held is how long it must wait now.
+	rated bool
+	held  time.Duration
 	// decided: the last commit lets the core go on without idle inputs.
 	decided bool
 	// more: the core has records that it can process; what was fetched meanwhile can wait.
@@ -131,6 +134,7 @@ func (t *loop) partitions() []client.TopicPartition {
 func (t *loop) run(ctx context.Context) error {
 	defer close(t.done)
 	defer t.leavePace()
+	defer t.joinRate()()
 	t.lastCommit = time.Now()
 	for _, in := range t.inputs {
 		in.seen = t.lastCommit
@@ -152,7 +156,7 @@ func (t *loop) run(ctx context.Context) error {
 		case t.core.Done():
 			return t.finish(ctx)
 		}
-		due := time.Until(t.lastCommit.Add(t.interval(busy)))
+		due := time.Until(t.lastCommit.Add(t.interval(busy || t.held > 0)))
 		if t.dirty && (due <= 0 || t.full()) {
 			if err := t.commitThrough(ctx); err != nil {
 				if ctx.Err() != nil && !t.killed.Load() {
@@ -160,7 +164,7 @@ func (t *loop) run(ctx context.Context) error {
 				}
 				return err
 			}
-			due = t.interval(busy)
+			due = t.interval(busy || t.held > 0)
 		}
 		if busy || t.decided {
 			t.decided = false
@@ -172,6 +176,9 @@ func (t *loop) run(ctx context.Context) error {
 		}
 		if t.wall != nil {
 			next = min(next, wallTick)
+		}
+		if t.held > 0 {
+			next = min(next, t.held)
 		}
 		if wait := t.flushQuiet(); wait > 0 {
 			next = min(next, wait)
@@ -236,7 +243,7 @@ func (t *loop) turn(ctx context.Context) (busy bool, err error) {
 		if t.wall != nil {
 			t.wall.SetWall(time.Now().UnixMilli())
 		}
-		n, err = t.core.Run(t.opts.batch)
+		n, err = t.runRated()
 	}
 	if n > 0 || t.wall != nil && t.db.PendingBytes() > 0 {
 		t.dirty = true
@@ -253,6 +260,34 @@ func (t *loop) turn(ctx context.Context) (busy bool, err error) {
 	t.pause()
 	t.more = n >= t.opts.batch
 	return t.more, nil
+}
+
+// runRated runs the core for as many records as the rate allows now.
+func (t *loop) runRated() (int, error) {
+	if !t.rated {
+		return t.core.Run(t.opts.batch)
+	}
+	limit, again := t.opts.rate.take(t.opts.batch)
+	n, err := t.core.Run(limit)
+	t.opts.rate.giveBack(limit - n)
+	if t.held = again; n < limit {
+		t.held = 0 // it has no records that would have to wait
+	}
+	return n, err
+}
+
+// joinRate lets the task have its part of the rate, until what it returns is called; one that is
+// done leaves its part to the others.
+func (t *loop) joinRate() (leave func()) {
+	if t.rated = reads(t.sub); !t.rated {
+		return func() {}
+	}
+	t.opts.rate.join()
+	return func() {
+		if !t.core.Done() {
+			t.opts.rate.leave()
+		}
+	}
 }
 
 // giveBack returns the memory of runs that were processed: what came out of them is encoded.

@@ -33,6 +33,8 @@ type Options struct {
 	From map[client.TopicPartition]int64
 	// Until bounds stream inputs: nothing at or after the offset is read.
 	Until map[client.TopicPartition]int64
+	// Rate is how many records of sources all tasks together process in a second at most; 0 is any.
+	Rate int64
 	// SkipLost goes on behind records that were deleted before they were read.
 	SkipLost bool
 	// Decisions about idle inputs that an earlier run over the same input made (ReadDecisions), to
@@ -67,6 +69,7 @@ type Options struct {
 
 	// paces and taps are those of the worker.
 	paces *paces
+	rate  *rate
 	taps  *tapPoints
 	// newCore replaces NewCore in tests.
 	newCore func(CoreOptions) (processor, error)
@@ -113,6 +116,9 @@ func (o Options) withDefaults() Options {
 	if o.paces == nil {
 		o.paces = &paces{}
 	}
+	if o.rate == nil && o.Topology != nil {
+		o.rate = newRate(o.Rate, o.Topology)
+	}
 	if o.taps == nil {
 		o.taps = &tapPoints{}
 	}
@@ -130,9 +136,10 @@ func (o Options) validate() error {
 	if o.Cluster == nil {
 		errs = append(errs, errors.New("worker options: no cluster"))
 	}
-	if o.CommitInterval < 0 || o.CommitBytes < 0 || o.InboxBytes < 0 || o.DrainTimeout < 0 ||
+	if o.Rate < 0 || o.CommitInterval < 0 || o.CommitBytes < 0 || o.InboxBytes < 0 ||
+		o.DrainTimeout < 0 ||
 		o.PurgeInterval < 0 {
-		errs = append(errs, errors.New("worker options: sizes and times must not be negative"))
+		errs = append(errs, errors.New("worker options: sizes, times and the rate must not be negative"))
 	}
 	if o.Share != nil && o.Owns != nil {
 		errs = append(errs, errors.New("worker options: Share and Owns exclude each other"))
