@@ -1,9 +1,12 @@
 package client
 
 import (
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/millstream-io/millstream/core/record"
 )
@@ -27,4 +30,35 @@ func TestADamagedBatchIsNotRead(t *testing.T) {
 	run, err = decode()
 	require.ErrorContains(t, err, "read batch")
 	require.Empty(t, run.Records)
+}
+
+// TestAnAppendIsKnownByItsSequence: a batch whose first answer was lost is sent again, and is there
+// when the broker says that it knows its sequence.
+func TestAnAppendIsKnownByItsSequence(t *testing.T) {
+	p := kmsg.NewProduceResponseTopicPartition()
+	p.Partition, p.BaseOffset, p.ErrorCode = 2, -1, kerr.DuplicateSequenceNumber.Code
+	topic := kmsg.NewProduceResponseTopic()
+	topic.Topic, topic.Partitions = "t", []kmsg.ProduceResponseTopicPartition{p}
+	answer := &kmsg.ProduceResponse{Topics: []kmsg.ProduceResponseTopic{topic}}
+	base, err := answerOf(answer, TopicPartition{Topic: "t", Partition: 2})
+	require.NoError(t, err)
+	require.EqualValues(t, -1, base, "where it is, is not known")
+	_, err = answerOf(answer, TopicPartition{Topic: "t", Partition: 1})
+	require.Error(t, err, "the broker says nothing of it")
+}
+
+// TestABatchIsSentAgainWhereThatMayHelp: what passes is no end of the transaction.
+func TestABatchIsSentAgainWhereThatMayHelp(t *testing.T) {
+	for err, want := range map[error]bool{
+		io.EOF: true, kerr.NotLeaderForPartition: true, kerr.NotEnoughReplicas: true,
+		kerr.UnknownTopicOrPartition: true, kerr.MessageTooLarge: false, kerr.InvalidProducerEpoch: false,
+		kerr.TopicAuthorizationFailed: false,
+	} {
+		tx := &kafkaTransactor{closing: t.Context(), unacked: &unacked{}}
+		lane := &txnLane{leader: 1}
+		require.Equal(t, want, tx.again(lane, err), "%v", err)
+		if want {
+			require.EqualValues(t, -1, lane.leader, "the leader is looked up again")
+		}
+	}
 }
