@@ -155,7 +155,7 @@ var streamsMutants = []mutant{
 		"\tl.ended, l.idle = false, false\n\tif l.clock.Disorder == 0 {", "\tl.ended = false\n\tif l.clock.Disorder == 0 {",
 		task("RuleB27")},
 	{"a fast input is paused", "streams/task/core_merge.go", "full && in.pausable(c.waiting > 0) || in.tooFar(least)",
-		"false", task("Pause|MaxSkew")},
+		"full && false && in.pausable(c.waiting > 0) && in.tooFar(least)", task("Pause|MaxSkew")},
 	{"tasks of a source stay within the skew", "streams/task/pace.go", "(least == operator.NoTime || now-least > bound)",
 		"false", task("MaxSkew")},
 	// Outputs.
