@@ -30,8 +30,8 @@ func requireDistrust(t *testing.T, path string) {
 	require.NoError(t, db.Close())
 }
 
-// TestADamagedCommitIsNoticed: what a file says of itself, its position and the commit it is of, has
-// a checksum as rows have. With another commit the task would go on somewhere else.
+// TestADamagedCommitIsNoticed: what a file says of itself, its position and its commit, has a
+// checksum as rows have. With another commit the task would go on somewhere else.
 func TestADamagedCommitIsNoticed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	committed(t, path)

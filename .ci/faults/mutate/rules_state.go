@@ -49,7 +49,7 @@ var stateMutants = []mutant{
 		"\treturn nil", []string{"streams/state:"}},
 	{"dropped windows leave memory", "streams/state/windows.go", "if b.id.windowed && b.allAbsent() {", "if false {",
 		[]string{"streams/state:Dropped"}},
-	{"what is aborted is forgotten", "streams/state/db.go", "\t\t\tr.pending, r.deleted = false, false\n", "",
+	{"what is aborted is forgotten", "streams/state/db.go", "\t\t\tr.pending, r.deleted, r.checked = false, false, false\n", "",
 		[]string{"streams/state:"}},
 	{"a file that a task has is not looked at as a closed one", "streams/state/view.go",
 		"|| torn(path, \"\") {", "{", []string{"streams/state:OpenClosed"}},
