@@ -167,6 +167,12 @@ func (d *dev) serve(ctx context.Context) error {
 // startPipeline applies the pipeline, if it is not the one applied already, and watches its files.
 func (d *dev) startPipeline(ctx context.Context, wg *sync.WaitGroup) error {
 	p := d.current()
+	if err := p.match(ctx, d.node.connect(), d.cacheDir()); err != nil {
+		return err
+	}
+	if err := d.app.refuseErrors(p); err != nil {
+		return err
+	}
 	if err := d.checkState(ctx, p); err != nil {
 		return err
 	}

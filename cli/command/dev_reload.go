@@ -24,6 +24,9 @@ import (
 func (d *dev) reload(ctx context.Context, wg *sync.WaitGroup, changed []string) {
 	d.waitForText(ctx)
 	p, err := readPipeline(d.path, d.vars, true, d.cacheDir())
+	if err == nil {
+		err = p.match(ctx, d.node.connect(), d.cacheDir())
+	}
 	d.waiting = nil
 	switch {
 	case ctx.Err() != nil:

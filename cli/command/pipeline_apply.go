@@ -46,6 +46,12 @@ func newPipelineApplyCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := p.match(cmd.Context(), a.connector(cmd.Context()), ""); err != nil {
+				return err
+			}
+			if err := a.refuseErrors(p); err != nil {
+				return err
+			}
 			known, err := a.checkChange(cmd, p, f.hash, f.drop || f.state != "")
 			if err == nil {
 				err = a.checkCluster(cmd.Context(), p, a.connector(cmd.Context()), "")

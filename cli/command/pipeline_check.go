@@ -113,6 +113,13 @@ func newPipelinePlanCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			err = p.match(cmd.Context(), a.connector(cmd.Context()), "")
+			if e := output.Explain(err); e != nil && e.Code != "BROKER_UNREACHABLE" {
+				return err
+			}
+			if err := a.refuseErrors(p); err != nil {
+				return err
+			}
 			err = a.checkCluster(cmd.Context(), p, a.connector(cmd.Context()), "")
 			if e := output.Explain(err); e != nil && e.Code == "BROKER_UNREACHABLE" {
 				err = nil // it was said that there is none

@@ -110,6 +110,9 @@ func (d *dev) lookAgain(ctx context.Context, wg *sync.WaitGroup) {
 	if !d.waits || d.waiting == nil {
 		return
 	}
+	if err := d.waiting.match(ctx, d.node.connect(), d.cacheDir()); err != nil {
+		return
+	}
 	findings, err := clusterFindings(ctx, d.waiting, d.node.connect(), "")
 	if err == nil && !lang.HasErrors(findings) {
 		d.reload(ctx, wg, nil)

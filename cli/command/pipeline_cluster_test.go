@@ -84,3 +84,30 @@ func TestPlanTellsMissingRights(t *testing.T) {
 	allow("rights-out", kadm.OpWrite)
 	require.NotContains(t, c.run("pipeline", "plan", file).err, "W503")
 }
+
+// TestTopicsByPattern: plan and apply say what a pattern finds; a topic that comes later is read
+// from its beginning without an order, and every record once.
+func TestTopicsByPattern(t *testing.T) {
+	c := server(t)
+	file := writeFile(t, filepath.Join(t.TempDir(), "pipeline.yaml"), strings.Replace(doubled("found"),
+		"topic: found-in", "topics: 'found-in-[a-z]+', idle_after: 100ms", 1))
+	require.Zero(t, run(t, "pipeline", "lint", file).exit, "without a cluster it is a pattern")
+	got := c.run("pipeline", "apply", file)
+	require.Equal(t, 2, got.exit)
+	require.Contains(t, got.err, file+`:3:29: error[E501]: no topic there is matches found-in-[a-z]+`)
+
+	c.ok("topic", "create", "found-in-de", "found-in-fr", "-p", "1")
+	require.Contains(t, c.ok("pipeline", "plan", file),
+		"topics found-in-[a-z]+   finds found-in-de, found-in-fr; those that come later")
+	c.ok("pipeline", "apply", file)
+	c.feed(numbers(0, 4), "produce", "found-in-de")
+	c.feed(numbers(4, 4), "produce", "found-in-fr")
+	c.waitOut("found", 4)
+	c.ok("topic", "create", "found-in-at", "-p", "1")
+	c.feed(numbers(8, 4), "produce", "found-in-at")
+	st := c.waitOut("found", 6)
+	require.Equal(t, 2, st.WantedRevision)
+	require.Equal(t, 6, strings.Count(c.ok("consume", "found-out", "--from", "start", "--to", "end",
+		"-o", "ndjson"), "twice"))
+	require.Contains(t, c.ok("pipeline", "logs", "found"), "new topics match and are read")
+}

@@ -1,9 +1,13 @@
 package command
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/millstream-io/millstream/cli/output"
@@ -49,8 +53,14 @@ func readPipeline(path string, vars []string, build bool, cacheDir string) (*pip
 	}
 	p := &pipelineFile{revision: deploy.Revision{Text: string(text), File: file, Dir: dir,
 		Vars: values}}
-	catalog := runner.NewCatalog(runner.CatalogOptions{Connectors: connectors.Builtin(), Dir: dir,
-		Build: build, CacheDir: cacheDir})
+	p.compile(build, cacheDir)
+	return p, nil
+}
+
+// compile compiles the revision.
+func (p *pipelineFile) compile(build bool, cacheDir string) {
+	catalog := runner.NewCatalog(runner.CatalogOptions{Connectors: connectors.Builtin(),
+		Dir: p.revision.Dir, Build: build, CacheDir: cacheDir})
 	defer catalog.Close()
 	load := runner.LoadOptions(p.revision)
 	read := load.Include
@@ -64,11 +74,42 @@ func readPipeline(path string, vars []string, build bool, cacheDir string) (*pip
 		}
 		return text, err
 	}
-	p.plan, p.tree, p.findings = plan.Compile(file, text, load,
+	p.plan, p.tree, p.findings = plan.Compile(p.revision.File, []byte(p.revision.Text), load,
 		check.Options{Catalog: catalog})
 	p.text = p.tree.File
 	p.revision.Name = string(p.tree.Name.Value)
-	return p, nil
+}
+
+// match finds the topics of the patterns of sources on a cluster, and compiles the pipeline with
+// them. Those it has read come first: their order is that of records of equal times.
+func (p *pipelineFile) match(ctx context.Context, connect deploy.Connect, cacheDir string) error {
+	if p.failed() || len(p.plan.Patterns) == 0 {
+		return nil
+	}
+	c, err := clusterTopics(ctx, connect)
+	if err != nil {
+		return err
+	}
+	store, err := deploy.OpenStore(ctx, connect)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	before, err := store.Get(ctx, p.revision.Name)
+	if err != nil && !errors.Is(err, deploy.ErrUnknownPipeline) {
+		return err
+	}
+	for i := range p.plan.Patterns {
+		pattern := &p.plan.Patterns[i]
+		for _, topic := range before.Matched[pattern.Source] {
+			if _, there := c.Topics[topic]; there && pattern.Matches(topic) {
+				pattern.Topics = append(pattern.Topics, topic)
+			}
+		}
+	}
+	p.revision.Matched = runner.Matched(p.plan, slices.Sorted(maps.Keys(c.Topics)))
+	p.compile(true, cacheDir)
+	return nil
 }
 
 func parseVars(pairs []string) (map[string]string, error) {

@@ -59,5 +59,6 @@
 //	parts.go      what several workers say of one pipeline
 //	reconcile.go  orders from the topic to keepers
 //	keeper.go     one pipeline: wanted against running
+//	match.go      topics that patterns of sources find later
 //	logs.go       a slog handler that writes to the log topic
 package deploy

@@ -54,6 +54,8 @@ type keeper struct {
 	// be said at partAt.
 	part   []TaskStatus
 	partAt time.Time
+	// matchedAt is when was looked for new topics of patterns.
+	matchedAt time.Time
 }
 
 // process is one instance and the goroutine that runs it.
@@ -91,6 +93,7 @@ func (k *keeper) run(ctx context.Context) {
 			k.begin(ctx, k.again)
 		case <-tick.C:
 			k.report(ctx)
+			k.match(ctx)
 		}
 	}
 }

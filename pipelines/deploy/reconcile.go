@@ -35,6 +35,13 @@ type Instance interface {
 	Status() Status
 }
 
+// Matcher is an Instance whose inputs may become more while it runs.
+type Matcher interface {
+	// Matches gives the topics of Revision.Matched with those that are there by now; more tells
+	// whether there are such.
+	Matches(ctx context.Context) (matched map[string][]string, more bool, err error)
+}
+
 // ErrTemporary marks errors of Instance.Run after which it is worth trying again.
 var ErrTemporary = errors.New("temporary trouble")
 
@@ -51,6 +58,8 @@ type ReconcilerOptions struct {
 	HTTP string
 	// Worker names this process to those who look at its pipelines.
 	Worker string
+	// MatchEvery is how often is looked for topics that patterns of sources find; 0 is 5 s.
+	MatchEvery time.Duration
 	// RetryFirst and RetryLongest bound the waits after a temporary failure; 0 is 1 s and 30 s.
 	RetryFirst, RetryLongest time.Duration
 }
@@ -58,6 +67,9 @@ type ReconcilerOptions struct {
 func (o ReconcilerOptions) withDefaults() ReconcilerOptions {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.MatchEvery == 0 {
+		o.MatchEvery = 5 * time.Second
 	}
 	if o.RetryFirst == 0 {
 		o.RetryFirst = time.Second

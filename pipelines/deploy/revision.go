@@ -34,6 +34,9 @@ type Revision struct {
 	Includes map[string]string `json:"includes,omitempty"`
 	// Vars given with --var.
 	Vars map[string]string `json:"vars,omitempty"`
+	// Matched are the topics that the patterns of sources have found, by source. A worker applies
+	// the revision again with those that come later, so that all workers read the same.
+	Matched map[string][]string `json:"matched,omitempty"`
 	// Wanted tells whether it should run.
 	Wanted Wanted `json:"wanted"`
 	// Replay is set on shadow runs.

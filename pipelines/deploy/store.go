@@ -100,6 +100,19 @@ func (s *Store) NextGeneration(ctx context.Context, name string) (int, error) {
 	return last.Generation + 1, err
 }
 
+// Follow is Apply of the revision that is wanted now with what a worker has found since; if it is
+// not the last one any more, that is an ErrConflict.
+func (s *Store) Follow(ctx context.Context, r Revision) (Revision, error) {
+	last, err := s.last(ctx, r.Name)
+	if err != nil {
+		return Revision{}, err
+	}
+	if last.Number != r.Number {
+		return Revision{}, fmt.Errorf("revision %d of %s: %w", r.Number, r.Name, ErrConflict)
+	}
+	return s.apply(ctx, r, last.Number)
+}
+
 // Reset appends a new revision that begins anew, without what the pipeline has stored, and reads
 // its topics from start on.
 func (s *Store) Reset(ctx context.Context, r Revision, start map[string]map[int32]int64,

@@ -27,6 +27,8 @@ type Pipeline struct {
 	File *File
 	// Shorthand is true when the file was written as pipeline/from/filter/to.
 	Shorthand bool
+	// Patterns are those of sources, in the order of the file.
+	Patterns []Pattern
 }
 
 func (*Pipeline) object() (string, string) {
@@ -109,7 +111,9 @@ type Source struct {
 
 	RenamedFrom List[Name] `yaml:"renamed_from" one:"true"`
 
-	Pos Pos
+	// Group is the first id of the source of the file whose pattern found the topic.
+	Group string
+	Pos   Pos
 }
 
 func (*Source) object() (string, string) { return "a source", "a stream that comes in" }

@@ -62,8 +62,25 @@ func TestTopicsOfOneSource(t *testing.T) {
 	require.Equal(t, "merge", p.Steps.Items[0].Operator)
 	require.Equal(t, ID("in"), p.Steps.Items[0].ID.Value)
 
+	// A pattern stands for itself until a cluster is asked; then it is a group, also of one topic.
+	text := []byte("version: 1\npipeline: p\nsources:\n  in: {topics: 'orders[.].*', key: string}\n" +
+		"steps: [{filter: value.n > 1}]\nsinks: {b: {topic: b}}\n")
+	p, findings = Load("p.yaml", text, Options{})
+	require.Empty(t, findings)
+	require.Equal(t, []string{"in"}, p.Sources.Keys())
+	require.Equal(t, []Pattern{{Source: "in", Text: "orders[.].*", Pos: p.Patterns[0].Pos}}, p.Patterns)
+	p, findings = Load("p.yaml", text, Options{Matched: map[string][]string{"in": {"orders.de"}}})
+	require.Empty(t, findings)
+	require.Equal(t, []string{"in-orders_de"}, p.Sources.Keys())
+	require.Equal(t, "in", p.Sources.Entries[0].Value.Group)
+	require.Equal(t, "merge", p.Steps.Items[0].Operator)
+	for topic, want := range map[string]bool{"orders.de": true, "orders.": true, "xorders.de": false,
+		"orders-de": false, "__orders.de": false, "orders.x-changelog": false} {
+		require.Equal(t, want, p.Patterns[0].Matches(topic), topic)
+	}
+
 	for text, want := range map[string]string{
-		`"orders-.*"`:              "E403 topics are named, not found by a pattern",
+		`"orders-("`:               `E106 "orders-(" is no topic and no pattern`,
 		`[a, b], topic: c`:         "E111 a source has topics: or topic:, not both",
 		`[]`:                       "E106 topics: must not be empty",
 		`[a, "no topic"]`:          "E109",

@@ -47,7 +47,8 @@ var keyTexts = map[string]keyText{
 	"Schema.file":     {later: "write the fields down under fields:"},
 
 	"Source.topic": {doc: "topic the records are in; a connector fills it"},
-	"Source.topics": {doc: "topics the records are in, instead of topic:; they are one stream, in " +
+	"Source.topics": {doc: "topics the records are in, instead of topic:, by their names or by a " +
+		"regular expression for whole names, which finds new ones, too; they are one stream, in " +
 		"event-time order"},
 	"Source.connector": {doc: "connector that fills the topic"},
 	"Source.config":    {doc: "the connector's settings"},

@@ -20,6 +20,9 @@ type Options struct {
 	// Include returns the text of a file that include: names, relative to the pipeline's. nil: there
 	// is none to be had.
 	Include func(path string) ([]byte, error)
+	// Matched are the topics that the patterns of sources have found, by source; nil without a
+	// cluster.
+	Matched map[string][]string
 	// Secret returns a secret. nil: the reference is accepted and gives an empty secret.
 	Secret func(name string) (string, error)
 }
@@ -63,7 +66,7 @@ func Load(name string, text []byte, opts Options) (*Pipeline, []Finding) {
 		for i := range p.Vars.Entries { // with the values of --var
 			p.Vars.Entries[i].Value = d.refs.vars[p.Vars.Entries[i].Key]
 		}
-		p.spreadTopics()
+		p.spreadTopics(opts.Matched)
 	}
 	if p.Version.Set && p.Version.Value != LanguageVersion {
 		d.report(p.Version.Pos, 1, CodeVersion,

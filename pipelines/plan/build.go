@@ -47,7 +47,7 @@ type builder struct {
 func Build(r *check.Result) (*Plan, []lang.Finding) {
 	b := &builder{in: r, arms: map[string]string{}, plan: &Plan{
 		Pipeline: string(r.Tree.Name.Value), Vars: r.Vars, Policy: r.Policy,
-		Resources: resources(r.Tree.Resources),
+		Resources: resources(r.Tree.Resources), Patterns: r.Tree.Patterns,
 	}}
 	for _, s := range r.Sources {
 		b.source(s)
@@ -89,7 +89,7 @@ func (b *builder) source(s *check.Source) {
 		KeyProgram: s.Key, EventTime: s.EventTime, MaxLateness: t.MaxLateness.Value,
 		IdleAfter: t.IdleAfter.Value, MaxSkew: t.MaxSkew.Value, Policy: s.Policy,
 		PartitionTime: t.OnBadTime.Value == "partition_time",
-		CloseAtEnd:    s.CloseAtEnd, TableOnly: s.TableOnly && !s.Streamed, Pos: t.Pos,
+		Group:         t.Group, CloseAtEnd: s.CloseAtEnd, TableOnly: s.TableOnly && !s.Streamed, Pos: t.Pos,
 		Start: Start{Latest: t.Start.At.Value == "latest"},
 	}
 	if ts := t.Start.Timestamp; ts.Set {

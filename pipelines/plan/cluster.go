@@ -37,6 +37,14 @@ func Against(p *Plan, tree *lang.Pipeline, c Cluster) []lang.Finding {
 		}
 	}
 	delete(a.inputs, "")
+	for _, pattern := range tree.Patterns {
+		if len(pattern.Topics) == 0 {
+			delete(a.inputs, pattern.Text)
+			a.report(pattern.Pos, pattern.Text, check.CodeNoTopic, fmt.Sprintf("no topic there is "+
+				"matches %s", pattern.Text), "the pattern is for whole names; create the first of them: "+
+				"millstream topic create NAME --partitions 1"+c.At)
+		}
+	}
 	for _, topic := range slices.SortedFunc(maps.Keys(a.inputs), a.byPlace) {
 		a.input(topic, a.inputs[topic])
 	}

@@ -45,6 +45,9 @@ func (p *Plan) Explain() string {
 				n.UserID(), n.KeyBy.by(), n.KeyBy.Topic)
 		}
 	}
+	for _, pattern := range p.Patterns {
+		fmt.Fprintf(&b, "  source %s reads %s\n", pattern.Source, patternText(pattern))
+	}
 	for _, s := range p.Sources {
 		if s.MaxSkew > 0 {
 			fmt.Fprintf(&b, "  source %s is read at most %s ahead of its slowest partition, of those "+

@@ -28,7 +28,9 @@ type Plan struct {
 	Plugins       []*Plugin
 	Policy        check.Policy
 	Resources     Resources
-	Determinism   Determinism
+	// Patterns are those of sources, with the topics they have found.
+	Patterns    []lang.Pattern
+	Determinism Determinism
 	// Fingerprint is the SHA-256, in hexadecimal, of all that the plan does.
 	Fingerprint string
 }
@@ -66,8 +68,10 @@ type Source struct {
 	TableOnly bool
 	// Deterministic: read again from a position, the connector gives the same records.
 	Deterministic bool
-	Pos           lang.Pos
-	Fingerprint   string
+	// Group is the source of the file whose pattern found the topic.
+	Group       string
+	Pos         lang.Pos
+	Fingerprint string
 }
 
 // Start says where reading begins when no position is stored.

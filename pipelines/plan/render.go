@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/millstream-io/millstream/pipelines/lang"
 )
 
 // String is the plan as `pipeline plan` prints it. It shows no secret.
@@ -11,6 +13,9 @@ func (p *Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "pipeline %s   determinism %s: %s\n", p.Pipeline, p.Determinism,
 		p.Determinism.text())
+	for _, pattern := range p.Patterns {
+		fmt.Fprintf(&b, "\nsource %s\n  %s\n", pattern.Source, patternText(pattern))
+	}
 	for _, s := range p.Sources {
 		if !s.TableOnly {
 			fmt.Fprintf(&b, "\nsource %s\n", s.ID)
@@ -47,6 +52,15 @@ func (p *Plan) String() string {
 	p.renderTopics(&b)
 	fmt.Fprintf(&b, "\nerrors  %s\nplan    %s\n", p.policyText(), p.Fingerprint[:16])
 	return b.String()
+}
+
+// patternText is a pattern with what it finds.
+func patternText(p lang.Pattern) string {
+	if len(p.Topics) == 0 {
+		return fmt.Sprintf("topics %s   plan and apply look which there are", p.Text)
+	}
+	return fmt.Sprintf("topics %s   finds %s; those that come later are read from their beginning",
+		p.Text, strings.Join(p.Topics, ", "))
 }
 
 func (s *Source) render(b *strings.Builder) {

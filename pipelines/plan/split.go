@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -162,7 +163,7 @@ func (b *builder) split() {
 		if !s.TableOnly {
 			t := sub("source " + s.ID)
 			t.Topics = append(t.Topics, s.Topic)
-			b.nameSub(t, s.StreamID())
+			b.nameSub(t, cmp.Or(s.Group, s.StreamID()))
 		}
 	}
 	for _, n := range b.plan.Nodes {

@@ -87,7 +87,7 @@ func (a *assembly) source(s *plan.Source) {
 	}
 	opts := topology.SourceOptions{
 		Timestamp: a.timestamp(s), Disorder: s.MaxLateness, OnError: &policy, Bad: bad,
-		IdleAfter: s.IdleAfter, MaxSkew: s.MaxSkew,
+		IdleAfter: s.IdleAfter, MaxSkew: s.MaxSkew, Group: s.Group,
 	}
 	if s.Rows {
 		opts.Check = rowCheck(s.Value)

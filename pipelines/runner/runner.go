@@ -160,7 +160,7 @@ func (r *Runner) Prepare(ctx context.Context, revision deploy.Revision) (deploy.
 // secrets of this process, and files below the folder of the pipeline.
 func LoadOptions(r deploy.Revision) lang.Options {
 	return lang.Options{
-		Vars: r.Vars,
+		Vars: r.Vars, Matched: r.Matched,
 		Include: func(path string) ([]byte, error) {
 			if text, ok := r.Includes[path]; ok {
 				return []byte(text), nil

@@ -123,6 +123,8 @@ type Range struct{ Start, End int64 }
 type Admin interface {
 	// Topics returns those of the named topics that exist.
 	Topics(ctx context.Context, names ...string) (map[string]TopicInfo, error)
+	// AllTopics returns the topics that may be seen.
+	AllTopics(ctx context.Context) (map[string]TopicInfo, error)
 	// CreateTopics makes topics; one that exists already is left as it is, without an error.
 	CreateTopics(ctx context.Context, specs ...TopicSpec) error
 	// Ranges returns the readable part of each partition.

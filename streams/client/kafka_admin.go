@@ -38,6 +38,20 @@ func (a kafkaAdmin) Topics(ctx context.Context, names ...string) (map[string]Top
 	return infos, nil
 }
 
+func (a kafkaAdmin) AllTopics(ctx context.Context) (map[string]TopicInfo, error) {
+	details, err := a.client.ListTopicsWithInternal(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list topics: %w", domain(err))
+	}
+	infos := map[string]TopicInfo{}
+	for name, d := range details {
+		if d.Err == nil {
+			infos[name] = TopicInfo{ID: d.ID.String(), Partitions: int32(len(d.Partitions))}
+		}
+	}
+	return infos, nil
+}
+
 func (a kafkaAdmin) CreateTopics(ctx context.Context, specs ...TopicSpec) error {
 	for _, s := range specs {
 		replication := s.Replication

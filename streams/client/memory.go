@@ -309,6 +309,13 @@ func (a memAdmin) Topics(_ context.Context, names ...string) (map[string]TopicIn
 	return infos, err
 }
 
+func (a memAdmin) AllTopics(ctx context.Context) (map[string]TopicInfo, error) {
+	a.m.mu.Lock()
+	names := slices.Collect(maps.Keys(a.m.mu.topics))
+	a.m.mu.Unlock()
+	return a.Topics(ctx, names...)
+}
+
 func (a memAdmin) CreateTopics(_ context.Context, specs ...TopicSpec) error {
 	return a.m.do(Op{Kind: "create"}, func() error {
 		a.m.mu.Lock()

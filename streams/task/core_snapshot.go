@@ -128,11 +128,13 @@ func (c *Core) restore(b []byte) error {
 	if c.eventTime = s.Time; s.Event != nil {
 		c.eventTime = *s.Event
 	}
+	known := map[*coreInput]bool{}
 	for _, x := range s.Inputs {
 		in := c.byName[inputName{x.Topic, x.Partition}]
 		if in == nil {
 			continue
 		}
+		known[in] = true
 		in.next = x.Offset
 		in.ready = in.ready || x.Ready
 		for _, y := range x.Lanes {
@@ -144,6 +146,15 @@ func (c *Core) restore(b []byte) error {
 			}
 		}
 	}
+	for _, in := range c.inputs {
+		if in.source != nil && in.byWriter == nil && !known[in] {
+			at := s.Time
+			if at == operator.EndOfTime {
+				at = s.Last
+			}
+			in.beginAt(at)
+		}
+	}
 	c.counts = s.Steps
 	c.out.told = map[string]told{}
 	for _, t := range s.Told {
@@ -151,6 +162,18 @@ func (c *Core) restore(b []byte) error {
 		c.out.told[t.Topic] = t.told
 	}
 	return nil
+}
+
+// beginAt gives an input that is new to the task the time the task has come to: time does not go
+// back for it.
+func (in *coreInput) beginAt(t int64) {
+	if t == operator.NoTime {
+		return
+	}
+	for _, l := range in.lanes {
+		l.clock.Max = t + l.clock.Disorder
+		l.processed.max = l.clock.Max
+	}
 }
 
 func (l *lane) restore(s laneSnapshot) {

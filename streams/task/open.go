@@ -303,6 +303,9 @@ func (t *loop) place(ctx context.Context, s start, known bool) error {
 			return err
 		}
 	}
+	if known {
+		t.newInputs(ranges)
+	}
 	for _, p := range t.last.From {
 		if in := t.byTP[p.TopicPartition]; in != nil {
 			in.at = max(in.at, p.Offset)
@@ -375,6 +378,17 @@ func (t *loop) firstPositions(s start, ranges map[client.TopicPartition]client.R
 		t.last.From = append(t.last.From, position{in.tp, from})
 	}
 	return nil
+}
+
+// newInputs has topics that the last commit does not know read from their beginning.
+func (t *loop) newInputs(ranges map[client.TopicPartition]client.Range) {
+	for _, in := range t.inputs {
+		if _, read := t.last.Topics[in.tp.Topic]; !read && t.last.Topics != nil && !in.repartition {
+			t.last.From = append(t.last.From, position{in.tp, ranges[in.tp].Start})
+			t.log.Info("a new topic is read from its beginning", "input", in.tp,
+				"from", ranges[in.tp].Start)
+		}
+	}
 }
 
 // bound returns where a stream ends or a table is ready, as far as it is known.

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -11,7 +12,7 @@ import (
 
 // sub makes the Sub of a group. Groups that write its repartition topics were made before.
 func (p *plan) sub(g *group) {
-	s := &Sub{Name: g.sources[0].id}
+	s := &Sub{Name: cmp.Or(g.sources[0].source.Group, g.sources[0].id)}
 	g.result = s
 	ports := map[*draft]Port{}
 	for i, d := range g.sources {
@@ -220,8 +221,16 @@ func fingerprint(s *Sub) string {
 // of its repartition topics: two Subs of one shape can go on with each other's state.
 func (s *Sub) Shape(app string) []string {
 	lines := []string{fmt.Sprintf("1 %s %d", s.Name, s.Partitions)}
+	groups := map[string]bool{}
 	for i := range s.Sources {
 		src, topic := &s.Sources[i], s.Sources[i].Topic
+		if src.Group != "" {
+			if !groups[src.Group] {
+				lines = append(lines, "sources "+src.Group)
+			}
+			groups[src.Group] = true
+			continue
+		}
 		if src.Repartition() {
 			topic = strings.TrimPrefix(topic, app)
 		}

@@ -117,6 +117,9 @@ type SourceOptions struct {
 	// MaxSkew bounds how far a partition is read ahead of the slowest one, in event time; 0 is by
 	// memory only.
 	MaxSkew time.Duration
+	// Group names what the source belongs to when there may be more of its kind at the next start:
+	// parts are called after it, and its topics are no part of what state depends on.
+	Group string
 	// Check looks at every record whose event time is known; one it gives an error for moves time
 	// and fails here, once, whoever reads the source. It may note in Doc what it has found out.
 	Check func(rec *operator.Record) error
@@ -138,7 +141,8 @@ func (b *Builder) Source(id, topic string, o SourceOptions) {
 	}
 	b.add(&draft{id: id, kind: "source", onError: o.OnError, source: &Source{ID: id, Topic: topic,
 		Timestamp: o.Timestamp, RecordTime: recordTime, Disorder: o.Disorder.Milliseconds(), Bad: o.Bad,
-		IdleAfter: o.IdleAfter, MaxSkew: o.MaxSkew.Milliseconds(), Check: o.Check}})
+		IdleAfter: o.IdleAfter, MaxSkew: o.MaxSkew.Milliseconds(), Check: o.Check,
+		Group: o.Group}})
 }
 
 // TableOptions describe how a compacted topic becomes a table.

@@ -38,8 +38,11 @@ type Sub struct {
 
 // Source is a topic read in event-time order.
 type Source struct {
-	ID         string
-	Topic      string
+	ID    string
+	Topic string
+	// Group, if set, is what several sources are together, as that of a pattern: there may be more
+	// of them at the next start.
+	Group      string
 	Partitions int32 // of the topic; a task whose number is not below it does not read it
 	Timestamp  eventtime.Extractor
 	// RecordTime: Timestamp takes that of the record and nothing else.
