@@ -11,8 +11,8 @@
 //
 // # Invariants
 //
-//   - A source's position is stored after its records are durable, and only then is the source
-//     told. A record's number is its place in the source, whatever batch it comes in.
+//   - A source's position is committed in one transaction with its records, and only then is the
+//     source told. A record's number is its place in the source, whatever batch it comes in.
 //   - A sink connector reads a topic of its own, written exactly as any other output, so that what
 //     it sees has a topic, partition and offset that never change. What it has acknowledged is
 //     committed shortly after; a dead letter of it is sent once.

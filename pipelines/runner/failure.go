@@ -14,6 +14,7 @@ import (
 
 	"github.com/millstream-io/millstream/pipelines/deploy"
 	"github.com/millstream-io/millstream/pipelines/plan"
+	"github.com/millstream-io/millstream/streams/client"
 	"github.com/millstream-io/millstream/streams/state"
 	"github.com/millstream-io/millstream/streams/task"
 )
@@ -21,7 +22,7 @@ import (
 // passing are causes that may pass by themselves: an unreachable broker, a full disk.
 var passing = []error{context.DeadlineExceeded, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO,
 	io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, kgo.ErrRecordTimeout, kgo.ErrRecordRetries,
-	task.ErrStateFull,
+	task.ErrStateFull, client.ErrLost,
 	// A broker that came back without its last writes: what is missing is made again from the commit.
 	kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID}
 

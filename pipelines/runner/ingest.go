@@ -59,9 +59,9 @@ type lot struct {
 	numbers []int64
 }
 
-// ingest moves records from a connector to a topic, each exactly once: records are numbered in the
-// order the source gives them, the position is stored after they are durable, and after a crash
-// what the log has already is not written again (task.SequencedProducer).
+// ingest moves records from a connector to a topic, each exactly once: the position is committed in
+// one transaction with the records before it, so after a crash the source is read again from where
+// what can be read ends (task.SequencedProducer).
 type ingest struct {
 	opts     ingestOptions
 	producer *task.SequencedProducer
@@ -356,6 +356,10 @@ func (in *ingest) finish(ctx context.Context, source *host.Source) error {
 	in.mu.Lock()
 	in.mu.ended = true
 	in.mu.Unlock()
-	in.opts.OnEnd(in.producer.Ends()[in.opts.Topic])
+	ends, err := in.producer.Ends(ctx)
+	if err != nil {
+		return err
+	}
+	in.opts.OnEnd(ends[in.opts.Topic])
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/millstream-io/millstream/core/record"
@@ -39,11 +41,15 @@ func (o SequencedOptions) validate() error {
 }
 
 // SequencedProducer writes the records of a source that can be read again from a position, each
-// record once, whatever crashes in between. Records are numbered in the order of Send, or by the
-// caller; after a crash the source is read again from Position, gets the same numbers, and what the
-// log has already is dropped. It belongs to one goroutine.
+// record once, whatever crashes in between. A commit is one transaction of the log: the records and
+// the position behind them can be read together or not at all, and after a crash the source is read
+// again from Position. Who opens the writer keeps an earlier one of that name out.
+//
+// Records are numbered in the order of Send, or by the caller. What the log has under such a number
+// is dropped: earlier versions wrote records before their position. It belongs to one goroutine.
 type SequencedProducer struct {
 	opts SequencedOptions
+	txn  client.Transactor
 	w    *writer
 	seq  int64
 	last commitRecord
@@ -62,13 +68,13 @@ func OpenSequenced(ctx context.Context, opts SequencedOptions) (*SequencedProduc
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	producer, err := opts.Cluster.Producer()
+	txn, err := opts.Cluster.Transactor(ctx, opts.Writer)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open writer %s: %w", opts.Writer, err)
 	}
-	p := &SequencedProducer{opts: opts, w: newWriter(opts.Writer, opts.Cluster, producer)}
+	p := &SequencedProducer{opts: opts, txn: txn, w: newWriter(opts.Writer, opts.Cluster, txn)}
 	if err := p.open(ctx); err != nil {
-		producer.Close()
+		p.Close()
 		return nil, fmt.Errorf("open writer %s: %w", opts.Writer, err)
 	}
 	return p, nil
@@ -141,8 +147,8 @@ func (p *SequencedProducer) SendNumbered(ctx context.Context, topic string, part
 ) error {
 	l := p.w.lane(topic, partition)
 	if l == nil {
-		if err := p.learn(ctx, topic); err != nil {
-			return err
+		if _, err := p.w.addTopics(ctx, []string{topic}); err != nil {
+			return fmt.Errorf("write to topic %s: %w", topic, err)
 		}
 		if l = p.w.lane(topic, partition); l == nil {
 			return fmt.Errorf("write to %s-%d: %w", topic, partition, client.ErrUnknownTopic)
@@ -166,39 +172,24 @@ func (p *SequencedProducer) SendNumbered(ctx context.Context, topic string, part
 	return nil
 }
 
-// learn takes in a topic before its first record.
-func (p *SequencedProducer) learn(ctx context.Context, topic string) error {
-	known := len(p.last.Outputs)
-	if _, err := p.w.addTopics(ctx, []string{topic}); err != nil {
-		return fmt.Errorf("write to topic %s: %w", topic, err)
-	}
-	amended := p.last
-	amended.Clean = false
-	amended.Outputs = append(make([]outPosition, 0, known+8), p.last.Outputs...)
-	for _, l := range p.w.topics[topic] {
-		amended.Outputs = append(amended.Outputs, outPosition{l.TopicPartition, l.next, l.seen})
-	}
-	return p.append(ctx, amended)
+// Commit makes everything sent readable together with position, up to which the source was read.
+func (p *SequencedProducer) Commit(ctx context.Context, position []byte) error {
+	return p.commit(ctx, position, false)
 }
 
-// Commit waits until everything sent is acknowledged and notes that the source was read up to
-// position.
-func (p *SequencedProducer) Commit(ctx context.Context, position []byte) error {
-	if err := p.w.producer.Flush(ctx); err != nil {
+// Finish is Commit for the last time: a later run need not look for records after it.
+func (p *SequencedProducer) Finish(ctx context.Context, position []byte) error {
+	return p.commit(ctx, position, true)
+}
+
+func (p *SequencedProducer) commit(ctx context.Context, position []byte, clean bool) error {
+	if err := p.txn.Flush(ctx); err != nil { // the commit says where the records are
 		return fmt.Errorf("commit writer %s: %w", p.opts.Writer, err)
 	}
 	if position == nil {
 		position = []byte{}
 	}
-	return p.seal(ctx, position, p.seq, false)
-}
-
-// Finish is Commit for the last time: a later run need not look for records after it.
-func (p *SequencedProducer) Finish(ctx context.Context, position []byte) error {
-	if err := p.Commit(ctx, position); err != nil {
-		return err
-	}
-	return p.seal(ctx, p.last.Snapshot, p.seq, true)
+	return p.seal(ctx, position, p.seq, clean)
 }
 
 func (p *SequencedProducer) seal(ctx context.Context, position []byte, seq int64, clean bool,
@@ -213,7 +204,7 @@ func (p *SequencedProducer) append(ctx context.Context, c commitRecord) error {
 		Timestamp: time.Now().UnixMilli(), Key: p.key(), Value: c.encode(),
 	}})
 	if err == nil {
-		err = p.w.producer.Flush(ctx)
+		err = p.txn.Commit(ctx, "", nil)
 	}
 	if err != nil {
 		return fmt.Errorf("write commit of writer %s: %w", p.opts.Writer, err)
@@ -222,18 +213,31 @@ func (p *SequencedProducer) append(ctx context.Context, c commitRecord) error {
 	return nil
 }
 
-// Ends returns the end offset of every partition of the written topics: where readers of a source
-// that has ended may stop. Everything sent must be committed.
-func (p *SequencedProducer) Ends() map[string]map[int32]int64 {
-	ends := map[string]map[int32]int64{}
-	for _, l := range p.w.lanes {
-		if ends[l.Topic] == nil {
-			ends[l.Topic] = map[int32]int64{}
-		}
-		ends[l.Topic][l.Partition] = l.next
+// Ends returns the end offset of every partition of the written topics, behind the marker of the
+// last commit: where readers of a source that has ended may stop.
+func (p *SequencedProducer) Ends(ctx context.Context) (map[string]map[int32]int64, error) {
+	if err := p.txn.Readable(ctx); err != nil {
+		return nil, fmt.Errorf("find the end of what writer %s wrote: %w", p.opts.Writer, err)
 	}
-	return ends
+	ranges, err := p.opts.Cluster.Admin().Ranges(ctx, slices.Collect(maps.Keys(p.w.lanes))...)
+	if err != nil {
+		return nil, err
+	}
+	ends := map[string]map[int32]int64{}
+	for tp, r := range ranges {
+		if ends[tp.Topic] == nil {
+			ends[tp.Topic] = map[int32]int64{}
+		}
+		ends[tp.Topic][tp.Partition] = r.End
+	}
+	return ends, nil
 }
 
-// Close lets go of connections. What was not committed is written again, or found, by the next run.
-func (p *SequencedProducer) Close() { p.w.producer.Close() }
+// Close gives up what was not committed, so that no reader waits for it, and lets go of
+// connections. The next run writes it again.
+func (p *SequencedProducer) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), abortTimeout)
+	defer cancel()
+	p.txn.Abort(ctx)
+	p.txn.Close()
+}

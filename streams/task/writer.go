@@ -59,7 +59,7 @@ func (w *writer) addLane(p outPosition) {
 }
 
 // addTopics takes topics in that the writer has never written: their lanes start at the end of the
-// log. The caller commits before it writes to them, so that a later run knows where to look.
+// log.
 func (w *writer) addTopics(ctx context.Context, topics []string) (added bool, err error) {
 	infos, err := w.cluster.Admin().Topics(ctx, topics...)
 	if err != nil {
