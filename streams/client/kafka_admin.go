@@ -259,7 +259,11 @@ func (a kafkaAdmin) Notes(ctx context.Context, group string) (map[TopicPartition
 func (a kafkaAdmin) committed(ctx context.Context, group string,
 	fn func(TopicPartition, kadm.Offset),
 ) error {
-	answers, err := a.client.FetchOffsets(ctx, group)
+	var answers kadm.OffsetResponses
+	err := repeat(ctx, func() (done bool, err error) { // a coordinator may be about to begin
+		answers, err = a.client.FetchOffsets(ctx, group)
+		return !notYet(err), err
+	})
 	if errors.Is(err, kerr.GroupIDNotFound) {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -16,7 +17,9 @@ func (t *kafkaTransactor) Readable(ctx context.Context) error {
 	t.mu.Lock()
 	wrote := maps.Clone(t.mu.acked)
 	t.mu.Unlock()
-	w := readableWait{id: t.id, wrote: wrote, ending: t.admin.ending, stable: t.admin.stable}
+	defer t.waiters.ask("what %s committed cannot be read yet", t.id)()
+	w := readableWait{id: t.id, wrote: wrote, ending: t.admin.ending, stable: t.admin.stable,
+		stall: t.stall, log: t.log}
 	return w.wait(ctx)
 }
 
@@ -30,6 +33,9 @@ type readableWait struct {
 	ending func(ctx context.Context, id string) (bool, error)
 	// stable are the last stable offsets; topics that are gone are missing.
 	stable func(ctx context.Context, topics ...string) (map[TopicPartition]int64, error)
+	// stall is after how long it is logged, again and again, that it takes long.
+	stall time.Duration
+	log   *slog.Logger
 }
 
 // The pauses between two looks: markers mostly follow within a millisecond.
@@ -42,10 +48,17 @@ func (w *readableWait) wait(ctx context.Context) error {
 	if len(w.wrote) == 0 {
 		return nil
 	}
+	began := time.Now()
+	told := began
 	for pause := firstLook; ; pause = min(2*pause, slowLook) {
 		behind, err := w.look(ctx)
 		if err == nil && behind == "" {
 			return nil
+		}
+		if now := time.Now(); now.Sub(told) >= w.stall {
+			told = now
+			w.log.Warn("what was committed cannot be read yet: is the broker up, and has its disk"+
+				" space?", "waited", now.Sub(began).Round(time.Millisecond), "why", behind, "error", err)
 		}
 		if err != nil && ctx.Err() == nil && !unavailable(err) {
 			return fmt.Errorf("ask whether what %s wrote can be read: %w", w.id, err)

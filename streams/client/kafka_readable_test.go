@@ -1,8 +1,11 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"io"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +21,9 @@ func TestReadableWaitsForMarkers(t *testing.T) {
 		began := time.Now()
 		after := func(d time.Duration) bool { return time.Since(began) >= d }
 		tp := TopicPartition{Topic: "out", Partition: 2}
-		w := readableWait{id: "x", wrote: map[TopicPartition]int64{tp: 5},
+		var log bytes.Buffer
+		w := readableWait{id: "x", wrote: map[TopicPartition]int64{tp: 5}, stall: 4 * time.Second,
+			log: slog.New(slog.NewTextHandler(&log, nil)),
 			ending: func(context.Context, string) (bool, error) {
 				if !after(time.Second) {
 					return false, io.EOF
@@ -37,6 +42,8 @@ func TestReadableWaitsForMarkers(t *testing.T) {
 			}}
 		require.NoError(t, w.wait(t.Context()))
 		require.WithinDuration(t, began.Add(10*time.Second), time.Now(), slowLook)
+		require.Equal(t, 2, strings.Count(log.String(), "cannot be read yet"), log.String())
+		require.Contains(t, log.String(), "out-2 is read up to 4 of 5 only")
 	})
 }
 
@@ -44,6 +51,7 @@ func TestReadableWaitsForMarkers(t *testing.T) {
 func TestReadableSaysWhatItWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := readableWait{id: "x", wrote: map[TopicPartition]int64{{Topic: "out"}: 5},
+			stall:  time.Hour,
 			ending: func(context.Context, string) (bool, error) { return true, nil }}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
