@@ -59,9 +59,9 @@ func (r *rig) exact(want []string) {
 	require.ElementsMatch(r.t, want, r.lines("out.ndjson"))
 }
 
-// TestDiskFull: the broker's disk fills up in the middle: of records, or of the marker that lets them
-// be read. The pipeline waits and says so, and when space returns it goes on; nothing is lost or
-// doubled.
+// TestDiskFull: the broker's disk fills up in the middle: of records, or of the marker that lets
+// them be read. The pipeline waits and says so, and when space returns it goes on; nothing is lost
+// or doubled.
 func TestDiskFull(t *testing.T) {
 	for name, write := range map[string]int{"at once": 2, "in the middle": 4} {
 		t.Run(name, func(t *testing.T) {

@@ -65,6 +65,7 @@ func TestOpenOffsetsHoldUpNobody(t *testing.T) {
 	require.EqualValues(t, 3, o.At)
 	require.ErrorIs(t, dead.Commit(t.Context(), "g", nil), ErrLost)
 	require.NoError(t, after.Commit(t.Context(), "g", map[TopicPartition]int64{tp: 8}))
+	require.NoError(t, after.Readable(t.Context()))
 	have, err = k.Admin().CommittedOffsets(t.Context(), "g")
 	require.NoError(t, err)
 	require.Equal(t, map[TopicPartition]int64{tp: 8}, have)
