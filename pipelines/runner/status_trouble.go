@@ -21,6 +21,10 @@ func (in *instance) troubles(st *deploy.Status, now task.Status) {
 		if t.Trouble.Is() && (first == nil || t.Trouble.Since.Before(first.Since)) {
 			first = taskTrouble(t)
 		}
+		if t.Unfiled.Is() && (first == nil || t.Unfiled.Since.Before(first.Since)) {
+			first = troubleOf(t.Unfiled, "task "+t.ID()+" keeps what is committed in its changelog and goes"+
+				" on; make room below "+in.runner.stateDir()+", and it writes its file by itself")
+		}
 	}
 	if first == nil {
 		return

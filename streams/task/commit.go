@@ -97,16 +97,14 @@ func (t *loop) seal(ctx context.Context, next commitRecord, inputs []Input) erro
 	end := t.out.txn.Acked(t.changelog)
 	t.status.changelogEnd.Store(end)
 	err = t.db.Commit(time.Now(), state.Meta{Next: end, Commit: value})
-	if err == nil {
-		return nil
-	}
 	if errors.Is(err, state.ErrDamaged) {
 		return fmt.Errorf("task %s: %w", t.name, err)
 	}
-	// The commit stands: it is in the changelog. Only the file is behind.
-	t.log.Error("state file cannot be written; rows stay in memory", "error", err,
-		"bytes", t.db.DirtyBytes())
-	t.status.trouble(err)
+	// The commit stands: it is in the changelog. Only the file may be behind.
+	t.filed(err)
+	if err == nil {
+		return nil
+	}
 	if t.db.Full() {
 		return fmt.Errorf("task %s: %w: %w", t.name, ErrStateFull, err)
 	}

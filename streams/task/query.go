@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/millstream-io/millstream/streams/client"
 	"github.com/millstream-io/millstream/streams/operator"
 	"github.com/millstream-io/millstream/streams/state"
 )
@@ -211,15 +212,29 @@ func (p *Part) position(v *state.View) (Position, error) {
 // memory, as at a commit.
 func (t *loop) flushQuiet() time.Duration {
 	next, err := t.db.FlushDue(time.Now())
-	if err != nil {
-		t.log.Error("state file cannot be written; rows stay in memory", "error", err,
-			"bytes", t.db.DirtyBytes())
-		t.status.trouble(err)
-	}
+	t.filed(err)
 	t.status.mu.Lock()
 	t.status.mu.memory = t.db.Memory()
 	t.status.mu.Unlock()
 	return next
+}
+
+// filed notes what became of a write of the state file, if there was one.
+func (t *loop) filed(err error) {
+	s := t.status
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err == nil && t.db.DirtyBytes() == 0:
+		s.mu.unfiled = client.Trouble{}
+	case err != nil:
+		t.log.Error("state file cannot be written; rows stay in memory", "error", err,
+			"bytes", t.db.DirtyBytes())
+		if s.mu.lastError = err.Error(); !s.mu.unfiled.Is() {
+			s.mu.unfiled.Since = time.Now()
+		}
+		s.mu.unfiled.Error = s.mu.lastError
+	}
 }
 
 // flushAsked writes what is committed to the state file for those who want to look at it.

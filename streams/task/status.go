@@ -69,6 +69,8 @@ type TaskStatus struct {
 	// not passed: the task was lost, and has not committed or run for a while since.
 	LastError string
 	Trouble   client.Trouble
+	// Unfiled is since when, and why, the state file cannot be written.
+	Unfiled client.Trouble
 	// Steps count records per step; they move while the task runs.
 	Steps []StepStats
 }
@@ -119,6 +121,7 @@ type taskStatus struct {
 		lastError  string
 		// trouble is since when the task is lost, and why; runs is since when it runs.
 		trouble   client.Trouble
+		unfiled   client.Trouble // as TaskStatus.Unfiled
 		runs      time.Time
 		perSecond float64
 		atCommit  int64 // processed at the last commit
@@ -241,6 +244,7 @@ func (s *seat) snapshot() TaskStatus {
 		StreamTime: s.status.mu.streamTime, LastCommit: s.status.mu.lastCommit,
 		Held:      s.status.mu.held,
 		LastError: s.status.mu.lastError, Trouble: s.status.lastingLocked(time.Now()),
+		Unfiled:    s.status.mu.unfiled,
 		StateBytes: s.status.mu.stateBytes,
 		Stores:     s.status.mu.stores, Memory: s.status.mu.memory, Steps: s.status.stepsOf(),
 	}
