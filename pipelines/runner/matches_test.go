@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/millstream-io/millstream/pipelines/deploy"
@@ -25,8 +26,13 @@ func TestPatternFindsNewTopics(t *testing.T) {
 pipeline: p
 on_error: {then: dlq, dlq: dead}
 sources: {in: {topics: 'shop-.*', key: string, idle_after: 100ms}}
-steps: [{id: n, from: in, aggregate: {by: key, unbounded: true, fields: {s: {sum: value.n}}}}]
-sinks: {out: {topic: shop-out}}
+steps:
+  - {id: n, from: in, aggregate: {by: key, unbounded: true, fields: {s: {sum: value.n}}}}
+  - id: w
+    from: in
+    aggregate: {by: key, window: {tumbling: 1s}, emit: on_close, late: {topic: late},
+      fields: {c: count}}
+sinks: {out: {from: n, topic: shop-out}, closed: {from: w, topic: shop-closed}}
 `)
 	start := func(matched ...string) *started {
 		revision.Matched = map[string][]string{"in": matched}
@@ -51,6 +57,9 @@ sinks: {out: {topic: shop-out}}
 	require.False(t, more, "%v", matched)
 
 	r.topic("shop-a", 2)
+	put("shop-a", "k", `{"n":999}`, 4) // deleted before it was found
+	_, err = kadm.NewClient(r.client).DeleteRecords(r.ctx(), gone("shop-a", 2))
+	require.NoError(t, err)
 	put("shop-a", "k", `{"n":4}`, 5) // its time is before that of the others
 	put("shop-a", "k", `{"n":8}`, 20)
 	s.until("it is found", func() bool {
@@ -65,6 +74,7 @@ sinks: {out: {topic: shop-out}}
 	s.await("shop-out", `k={"s":1}`, `k={"s":3}`, `k={"s":7}`, `k={"s":15}`, `k={"s":31}`)
 	s.halt()
 	require.Empty(t, r.values("dead"))
+	require.Equal(t, []string{`k={"n":4}`}, r.values("late"), "time does not go back for a new topic")
 
 	// Again over the same: nothing is read twice.
 	s = start(matched["in"]...)
@@ -74,4 +84,13 @@ sinks: {out: {topic: shop-out}}
 	s.halt()
 	_, err = r.runner().Prepare(r.ctx(), r.revision("version: 1\npipeline: p\n"))
 	require.ErrorAs(t, err, new(*runner.ErrFindings))
+}
+
+// gone are the offsets that delete all there is.
+func gone(topic string, partitions int32) kadm.Offsets {
+	offsets := kadm.Offsets{}
+	for p := range partitions {
+		offsets.AddOffset(topic, p, -1, -1) // the high watermark
+	}
+	return offsets
 }
