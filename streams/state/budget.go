@@ -81,6 +81,14 @@ func (db *DB) Full() bool {
 		b != nil && b.Dirty() > b.limit && db.dirtyBytes > b.share()
 }
 
+// flushLimit is how much may be dirty before a commit writes the file.
+func (db *DB) flushLimit() int64 {
+	if db.opts.flushShare {
+		return max(db.opts.FlushBytes, db.opts.Budget.share()/2)
+	}
+	return db.opts.FlushBytes
+}
+
 // cacheLimit bounds the clean rows kept in memory.
 func (db *DB) cacheLimit() int64 {
 	if b := db.opts.Budget; b != nil {

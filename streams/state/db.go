@@ -30,11 +30,13 @@ type Options struct {
 	Path string
 	// Identity must be what it was when the file was made.
 	Identity Identity
-	// FlushBytes of committed rows not in the file force a flush; 0 is 32 MiB.
+	// FlushBytes of committed rows not in the file force a flush; 0 is 32 MiB, or half of what the
+	// budget has for them where that is more.
 	FlushBytes int64
 	// FlushInterval is the longest time a committed row waits for the file; 0 is 5 s.
 	FlushInterval time.Duration
-	// CacheBytes bounds the clean rows kept in memory after a flush; 0 is 64 MiB.
+	// CacheBytes bounds the clean rows kept in memory after a flush; 0 is 64 MiB, or what the budget
+	// has for them.
 	CacheBytes int64
 	// Budget bounds what all states of the process take together; nil bounds each by itself.
 	Budget *Budget
@@ -42,16 +44,22 @@ type Options struct {
 	BootID string
 	// Logger hears of files that were put aside; nil is silent.
 	Logger *slog.Logger
+
+	// flushShare: FlushBytes is no more than a least value.
+	flushShare bool
 }
 
 func (o Options) withDefaults() Options {
+	o.flushShare = o.Budget != nil && o.FlushBytes == 0
 	if o.FlushBytes == 0 {
 		o.FlushBytes = 32 << 20
 	}
 	if o.FlushInterval == 0 {
 		o.FlushInterval = 5 * time.Second
 	}
-	if o.CacheBytes == 0 {
+	if o.CacheBytes == 0 && o.Budget != nil {
+		o.CacheBytes = o.Budget.limit
+	} else if o.CacheBytes == 0 {
 		o.CacheBytes = 64 << 20
 	}
 	if o.BootID == "" {
@@ -278,7 +286,7 @@ func (db *DB) Commit(now time.Time, meta Meta) error {
 	if db.lastFlush.IsZero() {
 		db.lastFlush = now
 	}
-	if db.dirtyBytes >= db.opts.FlushBytes || now.Sub(db.lastFlush) >= db.opts.FlushInterval ||
+	if db.dirtyBytes >= db.flushLimit() || now.Sub(db.lastFlush) >= db.opts.FlushInterval ||
 		db.Pressed() {
 		db.lastFlush = now
 		return db.Flush()
@@ -404,21 +412,6 @@ func (db *DB) afterFlush() {
 		db.shrink(db.gen + 1)
 	}
 	db.gen++
-}
-
-// flushed notes that the dirty rows are in the file, if there is one.
-func (b *bucket) flushed() {
-	for _, n := range b.dirty {
-		r := b.row(n)
-		r.dirty = false
-		if b.db.file != nil && !r.absent {
-			b.onDisk = true
-		}
-		if r.absent && !r.pending && !b.onDisk {
-			b.evict(n)
-		}
-	}
-	b.dirty, b.waits = b.dirty[:0], false
 }
 
 // Each calls fn with every visible row in changelog form: stores by name, then windows by name and

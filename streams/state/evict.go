@@ -1,5 +1,20 @@
 package state
 
+// flushed notes that the dirty rows are in the file, if there is one.
+func (b *bucket) flushed() {
+	for _, n := range b.dirty {
+		r := b.row(n)
+		r.dirty = false
+		if b.db.file != nil && !r.absent {
+			b.onDisk = true
+		}
+		if r.absent && !r.pending && !b.onDisk {
+			b.evict(n)
+		}
+	}
+	b.dirty, b.waits = b.dirty[:0], false
+}
+
 // shrink evicts clean rows last used before generation gen.
 func (db *DB) shrink(gen uint32) {
 	for b := range db.buckets() {

@@ -202,7 +202,7 @@ func benchCheckpoints(b *testing.B, keys int) {
 	topo, err := builder.Build(func(string) int32 { return 1 })
 	require.NoError(b, err)
 	db, err := state.Open(state.Options{Path: filepath.Join(b.TempDir(), "db"),
-		Identity: state.Identity{Task: "t"}})
+		Identity: state.Identity{Task: "t"}, Budget: state.NewBudget(512 << 20)}) // as a server has
 	require.NoError(b, err)
 	c, err := NewCore(CoreOptions{Topology: topo, Sub: topo.Subs[0], Stores: db})
 	require.NoError(b, err)
