@@ -3,7 +3,6 @@ package aggregate
 import (
 	"bytes"
 	"cmp"
-	"container/heap"
 	"fmt"
 	"slices"
 
@@ -33,21 +32,48 @@ type dueSpan struct {
 	key        string
 }
 
+// before is the order in which things are due.
+func (d *dueSpan) before(o *dueSpan) bool {
+	return cmp.Or(cmp.Compare(d.due, o.due), cmp.Compare(d.start, o.start),
+		cmp.Compare(d.key, o.key)) < 0
+}
+
+// dueHeap has the first of its elements in front. Those of container/heap would be allocated one by
+// one.
 type dueHeap []dueSpan
 
-func (h dueHeap) Len() int { return len(h) }
-func (h dueHeap) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(h[i].due, h[j].due), cmp.Compare(h[i].start, h[j].start),
-		cmp.Compare(h[i].key, h[j].key)) < 0
+func (h *dueHeap) push(d dueSpan) {
+	*h = append(*h, d)
+	all := *h
+	for i := len(all) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !all[i].before(&all[up]) {
+			return
+		}
+		all[i], all[up] = all[up], all[i]
+		i = up
+	}
 }
-func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *dueHeap) Push(x any)   { *h = append(*h, x.(dueSpan)) }
-func (h *dueHeap) Pop() any {
-	last := len(*h) - 1
-	x := (*h)[last]
-	(*h)[last] = dueSpan{}
-	*h = (*h)[:last]
-	return x
+
+func (h *dueHeap) pop() dueSpan {
+	all := *h
+	first, last := all[0], len(all)-1
+	all[0], all[last] = all[last], dueSpan{}
+	all = all[:last]
+	*h = all
+	for i := 0; ; {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {
+			if all[child].before(&all[least]) {
+				least = child
+			}
+		}
+		if least == i {
+			return first
+		}
+		all[i], all[least] = all[least], all[i]
+		i = least
+	}
 }
 
 // open reads the buckets of a restored task, in which everything due up to s was handled.
@@ -72,7 +98,7 @@ func (c *closing) mark(due, start int64, key []byte) error {
 		}
 	}
 	if i < c.taken {
-		heap.Push(&c.front, dueSpan{due, start, string(key)})
+		c.front.push(dueSpan{due, start, string(key)})
 	}
 	bucket := c.marks.Window(at)
 	if _, ok, err := bucket.Get(key); ok || err != nil {
@@ -94,9 +120,9 @@ func (c *closing) advance(s int64, fn func(d dueSpan) error) error {
 		if len(c.front) == 0 || c.front[0].due > s {
 			break
 		}
-		d := heap.Pop(&c.front).(dueSpan)
+		d := c.front.pop()
 		for len(c.front) > 0 && c.front[0] == d {
-			heap.Pop(&c.front) // marked more than once
+			c.front.pop() // marked more than once
 		}
 		c.done = max(c.done, d.due)
 		if err := fn(d); err != nil {
@@ -141,7 +167,7 @@ func (c *closing) take() error {
 	}
 	for _, key := range keys {
 		err := c.dues(key, from, c.last(at), func(due, start int64) {
-			heap.Push(&c.front, dueSpan{due, start, string(key)})
+			c.front.push(dueSpan{due, start, string(key)})
 		})
 		if err != nil {
 			return err
