@@ -67,6 +67,9 @@ func TestManyWindowsCloseAtOnce(t *testing.T) {
 			t.Logf("%d windows in %s, %d bytes each", crowd, took, perWindow)
 			require.Less(t, perWindow, uint64(2500))
 			require.Less(t, took, time.Minute, "closing must stay linear")
+			require.NoError(t, db.Each(func(key, _ []byte) error {
+				return fmt.Errorf("the row %q of a window that is over is left", key)
+			}))
 		})
 	}
 }

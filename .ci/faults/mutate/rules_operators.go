@@ -21,7 +21,7 @@ var operatorMutants = []mutant{
 	{"B9: a window's rows are kept for the lateness", "streams/aggregate/operator_close.go",
 		"a.windows.Closed(a.open[n].start, a.keep, s)", "a.windows.Closed(a.open[n].start, a.grace, s)", aggregates("BruteForce")},
 	{"a window that is over is dropped", "streams/aggregate/operator_close.go", "\t\tif err := a.all.Drop(a.open[n].start); err != nil {",
-		"\t\tif err := error(nil); err != nil {", aggregates("BruteForce|Windows|Crowd")},
+		"\t\tif err := error(nil); err != nil {", []string{"streams/aggregate:AtOnce"}},
 	{"B4: windows close though no record comes through", "streams/aggregate/operator.go",
 		"\tif in.StreamTime > a.s {\n\t\treturn a.advance(ctx, in.StreamTime, in, out)\n\t}\n", "", aggregates("BruteForce")},
 	{"windows close before the record that closes them", "streams/aggregate/operator.go",

@@ -44,7 +44,7 @@ var stateMutants = []mutant{
 	{"deletions are in the changelog", "streams/state/db.go", "if r.deleted && r.known && r.absent {", "if r.deleted {",
 		[]string{"streams/state:"}},
 	{"deletions are restored", "streams/state/bulk.go", "\t\tif row.value == nil {", "\t\tif row.value == nil && false {",
-		[]string{"streams/state:", "streams/task:Crash"}},
+		[]string{"streams/state:InBulk"}},
 	{"dropped windows leave the file", "streams/state/file.go", "\treturn parent.DeleteBucket(appendStart(nil, id.start))",
 		"\treturn nil", []string{"streams/state:"}},
 	{"dropped windows leave memory", "streams/state/windows.go", "if b.id.windowed && b.allAbsent() {", "if false {",
