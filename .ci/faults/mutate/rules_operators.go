@@ -112,7 +112,7 @@ var operatorMutants = []mutant{
 		"if err := error(nil); err != nil {", joins("B11")},
 	// Joins with tables.
 	{"B14: a record finds the row of its time", "streams/join/versions.go", "\tif ts < from {\n\t\tx, ok, err := v.at(key, ts)",
-		"\tif false {\n\t\tx, ok, err := v.at(key, ts)", joins("B14")},
+		"\tif ts < from && false {\n\t\tx, ok, err := v.at(key, ts)", joins("B14")},
 	{"B14: a record waits for its grace", "streams/join/stream_table.go", "if j.grace == 0 || rec.Key == nil || due <= j.s {",
 		"if true || due <= j.s {", joins("B14")},
 	{"B15: a record older than the history is late", "streams/join/stream_table.go",
@@ -123,7 +123,7 @@ var operatorMutants = []mutant{
 		"v.buckets[n].start+v.span <= s {", joins("B14")},
 	{"B16: an old row cuts the one it lies in", "streams/join/versions.go", "if ok && x.from < ts { // cut it", "if false { // cut it", joins("B14")},
 	{"B16: deletions of a table are kept for their time", "streams/join/versions.go", "\t\tif bits&rowDeleted != 0 && ts == e.until {",
-		"\t\tif bits&rowDeleted != 0 {", joins("B14")},
+		"\t\tif bits&rowDeleted != 0 && ts == ts {", joins("B14")},
 	{"B16: an old row is ignored where that is asked for", "streams/join/changes.go", "\t\t\tif rec.Timestamp < ts {", "\t\t\tif false && rec.Timestamp < ts {",
 		joins("B14|B17")},
 	{"B16: a deletion is remembered where old rows are ignored", "streams/join/changes.go", "\tcase t.order == Ignore:\n", "\tcase false:\n", joins("B14|B17")},
