@@ -33,7 +33,7 @@ func newStateSnapshotCommand(a *app) *cobra.Command {
 			"begin with it. Workers give the same at GET /v1/pipelines/NAME/snapshot.",
 		Args: cobra.ExactArgs(2),
 		Example: "  millstream pipeline state snapshot flights flights.state\n" +
-			"  millstream replay run flights --state flights.state --as flights-again",
+			"  millstream pipeline state snapshot flights /backup/flights.state",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(cmd.Context(), func(s *deploy.Store) error {
 				live, err := s.Get(cmd.Context(), args[0])
