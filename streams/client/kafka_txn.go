@@ -132,14 +132,15 @@ func (t *kafkaTransactor) Commit(ctx context.Context, group string,
 		return t.failed()
 	}
 	defer t.waiters.ask("the transaction of %s cannot be committed", t.id)()
-	if len(next) > 0 { // while the batches are on their way
+	if err := t.unacked.Flush(ctx); err != nil {
+		return err
+	}
+	// Not before: two who take something into a transaction at once are told to come again.
+	if len(next) > 0 {
 		if err := t.offsets(ctx, group, next); err != nil {
 			return t.fail(fmt.Errorf("commit offsets of group %s in transaction of %s: %w", group, t.id,
 				lost(err)))
 		}
-	}
-	if err := t.unacked.Flush(ctx); err != nil {
-		return err
 	}
 	// Whatever error comes now, the log may have taken the commit: only who takes over the id can
 	// tell.
