@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/millstream-io/millstream/core/record"
 )
 
 // memConsumer reads a Memory. Its table is guarded by the Memory's lock, because positions may be
@@ -112,6 +114,8 @@ func (c *memConsumer) take() ([]Fetched, chan struct{}, error) {
 			continue // behind an open transaction
 		}
 		run.TopicPartition = tp
+		records := run.Records
+		run.Free = func() { spoil(records) }
 		c.at[tp] = run.Next
 		runs = append(runs, run)
 	}
@@ -128,12 +132,30 @@ func (l *memLog) read(at int64, limit int) Fetched {
 			return run
 		}
 		if r.visible() {
-			run.Records = append(run.Records, r.Record)
+			run.Records = append(run.Records, r.Clone())
 		}
 		run.Next = r.Offset + 1
 	}
 	run.Next = l.end
 	return run
+}
+
+// spoil overwrites memory that was given back, as the next run would. Who still refers to it has
+// other bytes than a test expects.
+func spoil(records []record.Record) {
+	fill := func(b []byte) {
+		for i := range b {
+			b[i] = 0xDB
+		}
+	}
+	for i := range records {
+		fill(records[i].Key)
+		fill(records[i].Value)
+		for _, h := range records[i].Headers {
+			fill(h.Value)
+		}
+		records[i] = record.Record{Offset: -1, Key: []byte("memory that was given back")}
+	}
 }
 
 // firstAt returns the index of the first record at or after offset.
