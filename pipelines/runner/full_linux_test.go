@@ -2,40 +2,21 @@ package runner_test
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/millstream-io/millstream/core/vfs/smalldisk"
 	"github.com/millstream-io/millstream/pipelines/deploy"
 )
-
-// fullState tells the child process of the test where to mount its small disk.
-const fullState = "MILLSTREAM_TEST_FULL_STATE"
 
 // TestStateDiskFull runs a pipeline whose state files are on a disk of 2 MiB that fills up: a
 // process in a mount namespace of its own. Results go on coming, the status says since when, which
 // task, what the disk said and where to make room; with room the file is written by itself, and a
 // restart counts each record once.
 func TestStateDiskFull(t *testing.T) {
-	if dir := os.Getenv(fullState); dir != "" {
-		require.NoError(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"))
-		onFullState(t, dir)
-		return
-	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestStateDiskFull$", "-test.v")
-	cmd.Env = append(os.Environ(), fullState+"="+t.TempDir())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
-	if id := os.Getuid(); id != 0 {
-		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: id, Size: 1}}
-	}
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	smalldisk.Run(t, 2<<20, func(dir string) { onFullState(t, dir) })
 }
 
 func onFullState(t *testing.T, dir string) {
@@ -46,14 +27,7 @@ func onFullState(t *testing.T, dir string) {
 	r.produce("in", `a={"n":0}`)
 	s.await("out", `a={"s":1}`)
 
-	ballast := filepath.Join(dir, "ballast")
-	f, err := os.Create(ballast)
-	require.NoError(t, err)
-	for err == nil {
-		_, err = f.Write(make([]byte, 4096))
-	}
-	require.ErrorIs(t, err, syscall.ENOSPC)
-	require.NoError(t, f.Close())
+	remove := smalldisk.Fill(t, dir)
 	want := []string{`a={"s":1}`}
 	for i := range 40 { // more than the free pages of the file take
 		key := fmt.Sprintf("%d%s", i, strings.Repeat("x", 2000))
@@ -69,7 +43,7 @@ func onFullState(t *testing.T, dir string) {
 	require.Contains(t, trouble.Do, "make room below "+dir)
 	s.await("out", want...)
 
-	require.NoError(t, os.Remove(ballast))
+	remove()
 	s.until("it is over", func() bool { return s.in.Status().State == deploy.Running })
 	require.Nil(t, s.in.Status().Trouble)
 	s.halt()

@@ -18,6 +18,7 @@ var law = map[string][]string{
 	"core/record":          {},
 	"core/vfs":             {},
 	"core/vfs/vfstest":     {"core/vfs"},
+	"core/vfs/smalldisk":   {},
 	"core/vnet":            {},
 	"core/metrics":         {},
 	"core/protocol":        {},
@@ -95,18 +96,18 @@ var law = map[string][]string{
 // core/coretest may give it a disk and a network that fail.
 var testLaw = map[string][]string{
 	"core":       {"core/"},
-	"streams":    {"streams/", "core/coretest", "core/vfs", "core/vnet"},
+	"streams":    {"streams/", "core/coretest", "core/vfs", "core/vfs/smalldisk", "core/vnet"},
 	"plugins":    {"plugins/"},
 	"connectors": {"plugins/"},
 	"pipelines": {"pipelines/", "streams/", "plugins/", "connectors", "core/coretest", "core/vfs",
-		"core/vnet"},
+		"core/vfs/smalldisk", "core/vnet"},
 	"cli":      {"cli/", "core/coretest", "core/vfs", "core/vnet"},
 	"examples": {"core/coretest"},
 }
 
 // forTests are packages that exist to be imported by tests and examples only.
-var forTests = []string{"core/coretest", "core/vfs/vfstest", "core/sim", "streams/streamstest",
-	"plugins/plugintest"}
+var forTests = []string{"core/coretest", "core/vfs/vfstest", "core/vfs/smalldisk", "core/sim",
+	"streams/streamstest", "plugins/plugintest"}
 
 // owners says which folders alone may import a library, so that it can be replaced in one place.
 var owners = map[string][]string{
