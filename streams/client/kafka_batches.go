@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/millstream-io/millstream/core/record"
 )
@@ -32,10 +33,10 @@ type txnLane struct {
 	batches []*txnBatch
 	busy    bool
 	// leader is -1 when it has to be looked up. tries failed since the last answer, the next one is
-	// not before retry (ns since the epoch).
+	// not before retry, by a clock that does not jump.
 	leader int32
 	tries  int
-	retry  int64
+	retry  time.Time
 }
 
 // txnBatch is a finished batch; builder has its memory.

@@ -48,12 +48,12 @@ func (t *kafkaTransactor) kickLocked() {
 	if q.closed || t.failed() != nil {
 		return
 	}
-	now := time.Now().UnixNano()
+	now := time.Now()
 	var unknown []*txnLane
 	for i, l := range q.lanes {
 		switch {
 		case l.busy || len(l.batches) == 0:
-		case l.retry > now:
+		case l.retry.After(now):
 		case l.leader < 0:
 			unknown = append(unknown, l)
 		case !q.busy[l.leader]:
@@ -69,11 +69,11 @@ func (t *kafkaTransactor) kickLocked() {
 }
 
 // takeLocked takes lanes of a leader for one request. The first one has a batch for it.
-func (t *kafkaTransactor) takeLocked(lanes []*txnLane, leader int32, now int64) []*txnLane {
+func (t *kafkaTransactor) takeLocked(lanes []*txnLane, leader int32, now time.Time) []*txnLane {
 	var list []*txnLane
 	bytes := 0
 	for _, l := range lanes {
-		if l.busy || len(l.batches) == 0 || l.leader != leader || l.retry > now {
+		if l.busy || len(l.batches) == 0 || l.leader != leader || l.retry.After(now) {
 			continue
 		}
 		if bytes += len(l.batches[0].batch); len(list) > 0 && bytes > requestBytes {
@@ -236,20 +236,19 @@ func (t *kafkaTransactor) answered(l *txnLane, base int64, err error) {
 func (t *kafkaTransactor) again(l *txnLane, err error) bool {
 	unknown := errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID)
 	_, answer := errors.AsType[*kerr.Error](err)
+	wait := backoff(l.tries)
 	switch {
 	case t.queue.closed, t.closing.Err() != nil:
 		return false
+	case errors.Is(err, kerr.ConcurrentTransactions): // the markers of the last one are being written
+		wait = soon(l.tries)
 	case answer && !kerr.IsRetriable(err), unknown && l.tries >= unknownTries:
 		return false
-	}
-	wait := backoff(l.tries)
-	if errors.Is(err, kerr.ConcurrentTransactions) { // the markers of the last one are being written
-		wait = soon(l.tries)
-	} else {
+	default:
 		l.leader = -1
 	}
 	l.tries++
-	l.retry = time.Now().Add(wait).UnixNano()
+	l.retry = time.Now().Add(wait)
 	time.AfterFunc(wait, t.kick)
 	return true
 }
