@@ -13,6 +13,9 @@
 // Parameters: key (JSON, or text), from and to (time of windows or rows: RFC 3339 or ms), partition
 // (may be repeated), limit, stale, fresh, max_lag.
 //
+// Hopping windows on close that only count, or keep sketches, are kept in pieces (panes): their
+// rows are those of pieces, each with the span of the piece as its window.
+//
 // # Invariants
 //
 //   - Only committed rows are seen, of each partition those of one commit, and the answer says

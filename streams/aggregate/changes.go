@@ -56,15 +56,15 @@ func (c *changes) mark(w operator.Window, key, told []byte) error {
 }
 
 // gone remembers that there is no such result any more. emitted tells whether anybody knows it; it
-// is of state told, unless it changed since.
+// is of state told, unless it changed since. What was to be taken back before still is.
 func (c *changes) gone(w operator.Window, key []byte, emitted bool, told []byte) error {
 	at := c.at(w, key)
-	if !emitted {
-		return c.rows.Delete(at)
-	}
 	v, ok, err := c.rows.Get(at)
 	if err != nil {
 		return err
+	}
+	if back := ok && len(v) > 0 && v[0] == 1; !emitted && !back {
+		return c.rows.Delete(at)
 	}
 	if ok && len(v) > 0 {
 		told = v[1:]

@@ -124,45 +124,75 @@ func (a *aggregate) nextToClose(done int64) (start int64, ok bool, err error) {
 // paneRow is a row of a pane of the window that closes; key and row lie in aggregate.copied.
 type paneRow struct{ key, row []byte }
 
+// panedBytes is about how much of the panes of a window is put together at once.
+const panedBytes = 1 << 20
+
 // emitPanes emits the rows of a window in key order, each put together from its panes.
 func (a *aggregate) emitPanes(ctx *operator.Context, start int64, in, out *operator.Batch) error {
+	due := a.windows.CloseTime(start, a.grace)
+	result := operator.Record{Window: a.windows.At(start), Order: in.OrderAt(due),
+		StreamTime: due - 1}
+	for from := []byte(nil); ; {
+		next, err := a.gather(start, from)
+		if err != nil {
+			return err
+		}
+		for rest := a.paned; len(rest) > 0; {
+			n := 1
+			for n < len(rest) && bytes.Equal(rest[n].key, rest[0].key) {
+				n++
+			}
+			ts, err := a.combine(rest[:n])
+			if err != nil {
+				return err
+			}
+			result.Key, result.Timestamp = a.out.Copy(rest[0].key), ts
+			if err := a.emit(ctx, out, result, a.accs); err != nil {
+				return err
+			}
+			rest = rest[n:]
+		}
+		if next == nil {
+			return nil
+		}
+		from = next
+	}
+}
+
+// gather fills paned with the rows of a window's panes from a key on, in key order. next is the
+// first key that is left, nil if none is: each pane gives its share of panedBytes, and one row at
+// the least.
+func (a *aggregate) gather(start int64, from []byte) (next []byte, err error) {
 	a.paned, a.copied = a.paned[:0], a.copied[:0]
+	share := panedBytes / int(a.windows.Size/a.pane)
 	for _, pane := range a.open {
-		first, last := a.windows.Starts(pane.start)
-		if start < first || start > last {
+		if first, last := a.windows.Starts(pane.start); start < first || start > last {
 			continue
 		}
-		err := pane.rows.Scan(nil, nil, func(key, row []byte) error {
+		began := len(a.copied)
+		err := pane.rows.Scan(from, next, func(key, row []byte) error {
 			at := len(a.copied)
+			if at > began && at-began >= share {
+				next = slices.Clone(key)
+				return state.ErrStop
+			}
 			a.copied = append(append(a.copied, key...), row...)
 			mid, end := at+len(key), len(a.copied)
 			a.paned = append(a.paned, paneRow{a.copied[at:mid:mid], a.copied[mid:end:end]})
 			return nil
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
 	slices.SortFunc(a.paned, func(x, y paneRow) int { return bytes.Compare(x.key, y.key) })
-	due := a.windows.CloseTime(start, a.grace)
-	result := operator.Record{Window: a.windows.At(start), Order: in.OrderAt(due),
-		StreamTime: due - 1}
-	for rest := a.paned; len(rest) > 0; {
-		n := 1
-		for n < len(rest) && bytes.Equal(rest[n].key, rest[0].key) {
-			n++
-		}
-		ts, err := a.combine(rest[:n])
-		if err != nil {
-			return err
-		}
-		result.Key, result.Timestamp = a.out.Copy(rest[0].key), ts
-		if err := a.emit(ctx, out, result, a.accs); err != nil {
-			return err
-		}
-		rest = rest[n:]
+	if next != nil { // panes read before may have rows of it, and behind
+		i, _ := slices.BinarySearchFunc(a.paned, next, func(r paneRow, key []byte) int {
+			return bytes.Compare(r.key, key)
+		})
+		a.paned = a.paned[:i]
 	}
-	return nil
+	return next, nil
 }
 
 // combine puts the rows of a key in accs and returns their largest timestamp.

@@ -84,6 +84,31 @@ func TestPanesGiveTheBytesOfWindows(t *testing.T) {
 	})
 }
 
+// TestPanesOfManyKeys: a window of more rows than are put together at once is whole, too.
+func TestPanesOfManyKeys(t *testing.T) {
+	o := aggregate.Options{Emit: aggregate.OnClose, Windows: window.Windows{Size: 30, Advance: 10}}
+	var runs [2]*streamstest.Driver
+	for i := range runs {
+		o.Fields, o.Result = sketches(i == 1)
+		runs[i] = start(t, o)
+	}
+	const keys = 9000 // of 250 bytes, so that the windows have up to 7 MB
+	for i := range 2 * keys {
+		x := record.Record{Key: fmt.Appendf(nil, "%0250d", i*7919%keys), Timestamp: int64(i / 450),
+			Value: fmt.Append(nil, i%13)}
+		for _, d := range runs {
+			d.Feed("in", 0, x)
+		}
+	}
+	for _, d := range runs {
+		d.Feed("in", 0, record.Record{Key: []byte("z"), Timestamp: 1000, Value: []byte("1")})
+		require.NoError(t, d.Run())
+	}
+	want := texts(runs[1].Output("out"))
+	require.Greater(t, len(want), 3*keys)
+	require.Equal(t, want, texts(runs[0].Output("out")))
+}
+
 func texts[R fmt.Stringer](list []R) (all []string) {
 	for _, r := range list {
 		all = append(all, r.String())

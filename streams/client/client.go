@@ -78,7 +78,8 @@ type Producer interface {
 // Transactor is a producer whose records become readable together, with offsets of a group, or not
 // at all. The first Send after a Commit begins a transaction. Every error that has to do with
 // transactions is an ErrLost, and nothing can be sent after it: the way on is a new Transactor of
-// the same id, which first settles how the last transaction ended.
+// the same id, which first settles how the last transaction ended. Unlike a Producer's, its Send
+// copies: nothing of the records is referred to when it returns.
 type Transactor interface {
 	Producer
 	// Commit waits until everything sent is acknowledged and ends the transaction: the records and

@@ -39,7 +39,8 @@
 //
 // Kafka: those of the kgo clients, and one per Member that sends heartbeats, ended by Close; of a
 // Consumer the one of manage, and one for each fetch and look-up of leaders on its way; of a
-// Transactor one for each produce request and look-up on its way, ended by Close.
+// Transactor one for each produce request and look-up on its way, ended by Close, and a timer for
+// each batch that is sent again, which may run out after it.
 // Memory: none.
 //
 // # Locks

@@ -22,7 +22,8 @@ type Options struct {
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 	// ClientID is what the brokers see; empty is "millstream".
 	ClientID string
-	// Linger is how long a batch that is not full waits for more; 0 is 1 ms.
+	// Linger is how long a Producer's batch that is not full waits for more; 0 is 1 ms. A
+	// Transactor's waits for Flush or Commit.
 	Linger time.Duration
 	// BufferBytes bounds what one Producer has sent without acknowledgement; 0 is 4 MiB.
 	BufferBytes int64

@@ -52,13 +52,22 @@ func TestABatchIsSentAgainWhereThatMayHelp(t *testing.T) {
 	for err, want := range map[error]bool{
 		io.EOF: true, kerr.NotLeaderForPartition: true, kerr.NotEnoughReplicas: true,
 		kerr.UnknownTopicOrPartition: true, kerr.MessageTooLarge: false, kerr.InvalidProducerEpoch: false,
-		kerr.TopicAuthorizationFailed: false,
+		kerr.TopicAuthorizationFailed: false, kerr.ConcurrentTransactions: true,
+		kerr.OutOfOrderSequenceNumber: false, kerr.TransactionAbortable: false,
 	} {
 		tx := &kafkaTransactor{closing: t.Context(), unacked: &unacked{}}
 		lane := &txnLane{leader: 1}
 		require.Equal(t, want, tx.again(lane, err), "%v", err)
-		if want {
+		if want && err != error(kerr.ConcurrentTransactions) { // which is of the coordinator
 			require.EqualValues(t, -1, lane.leader, "the leader is looked up again")
 		}
 	}
+	// A broker that was away for long, and has just started, does not know its topics yet.
+	tx, lane := &kafkaTransactor{closing: t.Context(), unacked: &unacked{}}, &txnLane{tries: 100}
+	for range unknownTries {
+		require.True(t, tx.again(lane, kerr.UnknownTopicOrPartition))
+	}
+	require.False(t, tx.again(lane, kerr.UnknownTopicOrPartition))
+	require.True(t, tx.again(lane, io.EOF))
+	require.True(t, tx.again(lane, kerr.UnknownTopicOrPartition), "not in a row")
 }

@@ -36,7 +36,9 @@ type txnLane struct {
 	// not before retry, by a clock that does not jump.
 	leader int32
 	tries  int
-	retry  time.Time
+	// unknown is how many times in a row the broker did not know the topic.
+	unknown int
+	retry   time.Time
 }
 
 // txnBatch is a finished batch; builder has its memory.
@@ -76,10 +78,24 @@ func (t *kafkaTransactor) Send(ctx context.Context, tp TopicPartition, records [
 	t.openBytes += int64(l.building.Size()) - l.counted
 	l.counted = int64(l.building.Size())
 	if t.openBytes > t.limit/2 { // many partitions, each with little
-		t.finishAll()
-		return len(records), t.failed()
+		return len(records), t.finishAdmitted(ctx)
 	}
 	return len(records), nil
+}
+
+// finishAdmitted puts all batches on their way, as many as may be. Those that are left go with the
+// next flush.
+func (t *kafkaTransactor) finishAdmitted(ctx context.Context) error {
+	for len(t.open) > 0 {
+		l := t.open[len(t.open)-1]
+		if err := t.admit(ctx, int64(l.building.Size())); err != nil {
+			return err
+		}
+		if err := t.finish(l); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lane returns that of a partition.

@@ -141,7 +141,11 @@ func (t *kafkaTransactor) tell(list []*txnLane) error {
 		}
 		for _, topic := range resp.Topics {
 			for _, p := range topic.Partitions {
-				if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				err := kerr.ErrorForCode(p.ErrorCode)
+				if errors.Is(err, kerr.OperationNotAttempted) {
+					continue // because of another partition, which says why
+				}
+				if err != nil {
 					return fmt.Errorf("add %s-%d to the transaction: %w", topic.Topic, p.Partition, err)
 				}
 			}
@@ -209,7 +213,7 @@ func (t *kafkaTransactor) answered(l *txnLane, base int64, err error) {
 	b := l.batches[0]
 	if err == nil {
 		l.batches = slices.Delete(l.batches, 0, 1)
-		l.tries = 0
+		l.tries, l.unknown = 0, 0
 		if len(l.batches) == 0 {
 			t.queue.lanes = slices.DeleteFunc(t.queue.lanes, func(o *txnLane) bool { return o == l })
 		}
@@ -237,15 +241,21 @@ func (t *kafkaTransactor) again(l *txnLane, err error) bool {
 	unknown := errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID)
 	_, answer := errors.AsType[*kerr.Error](err)
 	wait := backoff(l.tries)
+	if !unknown {
+		l.unknown = 0
+	}
 	switch {
 	case t.queue.closed, t.closing.Err() != nil:
 		return false
 	case errors.Is(err, kerr.ConcurrentTransactions): // the markers of the last one are being written
 		wait = soon(l.tries)
-	case answer && !kerr.IsRetriable(err), unknown && l.tries >= unknownTries:
+	case answer && !kerr.IsRetriable(err), unknown && l.unknown >= unknownTries:
 		return false
 	default:
 		l.leader = -1
+	}
+	if unknown {
+		l.unknown++
 	}
 	l.tries++
 	l.retry = time.Now().Add(wait)

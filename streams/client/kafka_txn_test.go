@@ -153,28 +153,6 @@ func TestKIP890_TransactionsOfBothVersions(t *testing.T) {
 	inOrder(t, k, n)
 }
 
-// TestWhatABatchIsSentAgainFor: another leader is looked for, unless the broker only waits for the
-// markers of the transaction before, as KIP-890 has it.
-func TestWhatABatchIsSentAgainFor(t *testing.T) {
-	k := connect(t, coretest.Options{})
-	made, err := k.Transactor(t.Context(), "x")
-	require.NoError(t, err)
-	defer made.Close()
-	x := made.(*kafkaTransactor)
-	for err, leader := range map[error]int32{
-		kerr.ConcurrentTransactions: 1, kerr.NotLeaderForPartition: -1, kerr.NotEnoughReplicas: -1,
-		io.ErrUnexpectedEOF: -1,
-	} {
-		l := &txnLane{leader: 1}
-		require.True(t, x.again(l, err), err)
-		require.Equal(t, leader, l.leader, err)
-	}
-	for _, err := range []error{kerr.InvalidProducerEpoch, kerr.OutOfOrderSequenceNumber,
-		kerr.MessageTooLarge, kerr.TransactionAbortable} {
-		require.False(t, x.again(&txnLane{leader: 1}, err), err)
-	}
-}
-
 // TestARefusedBatchEndsTheTransactor: nothing behind it is appended, and every call says why.
 func TestARefusedBatchEndsTheTransactor(t *testing.T) {
 	k := connect(t, coretest.Options{})

@@ -77,7 +77,7 @@ func (db *DB) Pressed() bool {
 func (db *DB) Full() bool {
 	db.account()
 	b := db.opts.Budget
-	return db.dirtyBytes > 4*max(db.opts.FlushBytes, 32<<20) ||
+	return db.dirtyBytes > 4*max(db.flushLimit(), 32<<20) ||
 		b != nil && b.Dirty() > b.limit && db.dirtyBytes > b.share()
 }
 

@@ -101,7 +101,13 @@ type exporter struct {
 	// commits and snapshots are those of header.Tasks.
 	commits   []*commitRecord
 	snapshots []*snapshot
+	// found is when the commits were looked for.
+	found time.Time
 }
+
+// exportLongest is how long after its commits were found an export may read their rows: the cleaner
+// leaves them alone for compactionLag.
+const exportLongest = 50 * time.Minute
 
 func (x *exporter) name(i int) string {
 	t := &x.header.Tasks[i]
@@ -139,6 +145,7 @@ func (x *exporter) settle(ctx context.Context) (*os.File, error) {
 		return nil, err
 	}
 	for try := 0; ; try++ {
+		x.found = time.Now()
 		err := x.find(ctx)
 		if err == nil {
 			err = x.lanes(ctx, spool)
@@ -367,7 +374,7 @@ func (x *exporter) rows(ctx context.Context, out *frameWriter, i int) (err error
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close(), os.Remove(path)) }()
+	defer func() { err = errors.Join(err, db.Kill(), os.Remove(path)) }()
 	bulk, ok := db.NewBulk()
 	if !ok {
 		panic("invariant: a new state file takes rows in bulk")
@@ -390,6 +397,10 @@ func (x *exporter) rows(ctx context.Context, out *frameWriter, i int) (err error
 	})
 	if err == nil {
 		err = bulk.Write(state.Meta{Next: t.Next, Commit: t.Commit})
+	}
+	if took := time.Since(x.found); err == nil && took > exportLongest {
+		err = fmt.Errorf("%w: it took %s, and the changelog may have been compacted meanwhile: is who"+
+			" takes it too slow?", ErrExport, took.Round(time.Second))
 	}
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -320,4 +321,26 @@ func TestRowsWithoutAValueStayRows(t *testing.T) {
 	s.copy(make([]byte, slabBytes))
 	require.NotNil(t, s.copy([]byte{}))
 	require.Nil(t, s.copy(nil))
+}
+
+// slowTaker takes what is written after an hour.
+type slowTaker struct{}
+
+func (slowTaker) Write(b []byte) (int, error) {
+	<-time.After(time.Hour)
+	return len(b), nil
+}
+
+// TestExportThatTakesTooLongFails: rows that its commits need may have left the changelog after an
+// hour, and it would look whole without them.
+func TestExportThatTakesTooLongFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := rideLog(t, rides(100, 1))
+		_, err := runWorker(t.Context(), t, rideOptionsAs(t, m, "rides"))
+		require.NoError(t, err)
+		err = Export(t.Context(), ExportOptions{Cluster: m, Topology: ridePipelineAs(t, m, "rides"),
+			Dir: t.TempDir()}, slowTaker{})
+		require.ErrorIs(t, err, ErrExport)
+		require.ErrorContains(t, err, "may have been compacted meanwhile")
+	})
 }

@@ -56,7 +56,9 @@ func Import(ctx context.Context, o ImportOptions, x *StateExport) error {
 	}
 	if m.out != nil {
 		if err != nil {
-			m.out.Abort(context.WithoutCancel(ctx))
+			short, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
+			m.out.Abort(short)
+			cancel()
 		}
 		m.out.Close()
 	}

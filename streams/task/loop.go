@@ -239,6 +239,7 @@ func (t *loop) turn(ctx context.Context) (busy bool, err error) {
 		t.reader.release(t, t.partitions()...)
 	}
 	n := 0
+	t.held = 0
 	if t.waits = t.keepPace(); !t.waits {
 		if t.wall != nil {
 			t.wall.SetWall(time.Now().UnixMilli())

@@ -302,8 +302,7 @@ func (t *loop) place(ctx context.Context, s start, known bool) error {
 		if err := t.firstPositions(s, ranges); err != nil {
 			return err
 		}
-	}
-	if known {
+	} else {
 		t.newInputs(ranges)
 	}
 	for _, p := range t.last.From {

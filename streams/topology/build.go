@@ -56,6 +56,7 @@ type group struct {
 	tables  []*draft
 	result  *Sub
 	width   int32 // see plan.width, 0 before it is known
+	asked   bool  // width is being found out
 }
 
 func (p *plan) fault(format string, args ...any) {

@@ -124,9 +124,11 @@ func (p *plan) cutAs(source *draft) int32 {
 // width returns the number of partitions the inputs of a part have, or are to have where they are
 // ours: the most of those that are given, else of the parts upstream.
 func (p *plan) width(g *group) int32 {
-	if g.width > 0 {
+	if g.width > 0 || g.asked { // one that reads itself is as wide as its other inputs
 		return g.width
 	}
+	g.asked = true
+	defer func() { g.asked = false }()
 	for _, d := range g.sources {
 		if d.behind == nil {
 			g.width = max(g.width, p.partitions(d.source.Topic))
@@ -143,7 +145,9 @@ func (p *plan) width(g *group) int32 {
 		if g.width == 0 && d.behind != nil {
 			upstream := int32(0)
 			for _, x := range g.sources {
-				upstream = max(upstream, p.width(x.behind.group))
+				if x.behind != nil {
+					upstream = max(upstream, p.width(x.behind.group))
+				}
 			}
 			g.width = upstream
 		}

@@ -135,6 +135,12 @@ var faults = map[string]func(b *topology.Builder){
 		b.Table("tt", "none", topology.TableOptions{})
 		b.Join("j", "s", "tt", noop)
 	},
+	`topic "none" does not exist`: func(b *topology.Builder) {
+		b.Source("x", "none", topology.SourceOptions{})
+		b.KeyBy("k", "s", topology.KeyByOptions{Key: key})
+		b.Merge("m", "x", "k")
+		b.Aggregate("n", "m", count)
+	},
 	`join "j": there is no table "s" yet`: func(b *topology.Builder) {
 		b.Join("j", "s", "s", noop)
 	},

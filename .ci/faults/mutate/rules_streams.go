@@ -59,7 +59,7 @@ var streamsMutants = []mutant{
 		"\t\t\tt.pid, t.epoch = resp.ProducerID, resp.ProducerEpoch\n\t\t}\n\t\tfor", "\t\t\t_ = resp\n\t\t}\n\t\tfor",
 		[]string{"streams/client:Conformance"}},
 	{"an answer that may be another one later is asked for again", "streams/client/kafka_txn_send.go",
-		"case answer && !kerr.IsRetriable(err), unknown && l.tries >= unknownTries:", "case answer, unknown && l.tries >= unknownTries:",
+		"case answer && !kerr.IsRetriable(err), unknown && l.unknown >= unknownTries:", "case answer, unknown && l.tries >= unknownTries:",
 		[]string{"streams/client:SentAgain"}},
 	{"a batch that was appended before its answer was lost is appended", "streams/client/kafka_txn_send.go",
 		"if errors.Is(err, kerr.DuplicateSequenceNumber) {", "if false {", []string{"streams/client:KnownByItsSequence"}},
