@@ -11,7 +11,7 @@ var stateMutants = []mutant{
 		[]string{"streams/state:Killed|Flush"}},
 	{"a failed flush keeps its rows", "streams/state/db.go", "\t\treturn fmt.Errorf(\"flush state of",
 		"\t\tdb.afterFlush()\n\t\treturn fmt.Errorf(\"flush state of", []string{"streams/state:Flush|Full"}},
-	{"what waits for the file is bounded", "streams/state/budget.go", "return db.dirtyBytes > 4*max(db.opts.FlushBytes, 32<<20) ||\n\t\t",
+	{"what waits for the file is bounded", "streams/state/budget.go", "return db.dirtyBytes > 4*max(db.flushLimit(), 32<<20) ||\n\t\t",
 		"return false && ", []string{"streams/task:FullDisk"}},
 	{"states of a process share a budget", "streams/state/budget.go",
 		"b.Dirty() > b.limit/2 && db.accounted > b.share()", "false", []string{"streams/state:Budget|Memory"}},
