@@ -54,7 +54,7 @@ var operatorMutants = []mutant{
 	{"B7: instants are kept as long as a window holds them", "streams/aggregate/sliding.go",
 		"x.spans = slices.Delete(x.spans, 0, n)", "x.spans = slices.Delete(x.spans, 0, min(n+1, len(x.spans)))", aggregates("RuleB7")},
 	{"B8: what closes at one time comes by start and key", "streams/aggregate/closing.go",
-		"cmp.Compare(h[i].start, h[j].start),", "cmp.Compare(h[j].start, h[i].start),", aggregates("RuleB6|RuleB7")},
+		"cmp.Compare(d.start, o.start),", "cmp.Compare(o.start, d.start),", aggregates("RuleB6|RuleB7")},
 	{"what is due is found after a restart", "streams/aggregate/closing.go", "if c.buckets, err = marks.Starts(); err != nil {",
 		"if _, err = marks.Starts(); err != nil {", aggregates("RuleB6|RuleB7")},
 	// Aggregates.
