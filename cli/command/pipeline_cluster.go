@@ -21,6 +21,9 @@ import (
 // errors. It is asked before the pipeline is applied: afterwards it would only fail.
 func (a *app) checkCluster(ctx context.Context, p *pipelineFile, connect deploy.Connect,
 	at string) error {
+	for _, other := range p.otherwise {
+		a.printer.Note("warning: %s", other)
+	}
 	findings, err := clusterFindings(ctx, p, connect, at)
 	if err != nil || len(findings) == 0 {
 		return err
@@ -111,6 +114,10 @@ func (d *dev) lookAgain(ctx context.Context, wg *sync.WaitGroup) {
 		return
 	}
 	if err := d.waiting.match(ctx, d.node.connect(), d.cacheDir()); err != nil {
+		return
+	}
+	if d.waiting.failed() { // with what was found it does not compile, which reload says
+		d.reload(ctx, wg, nil)
 		return
 	}
 	findings, err := clusterFindings(ctx, d.waiting, d.node.connect(), "")

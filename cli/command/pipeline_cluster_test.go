@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // TestPlanAndApplyLookAtTheCluster: what could only fail is refused before it is applied.
@@ -110,4 +111,47 @@ func TestTopicsByPattern(t *testing.T) {
 	require.Equal(t, 6, strings.Count(c.ok("consume", "found-out", "--from", "start", "--to", "end",
 		"-o", "ndjson"), "twice"))
 	require.Contains(t, c.ok("pipeline", "logs", "found"), "new topics match and are read")
+}
+
+// TestDevMatchesAgainWhileItWaits: the cluster is looked at each second, and what a pattern had
+// found before is found once.
+func TestDevMatchesAgainWhileItWaits(t *testing.T) {
+	c := startBroker(t, nil)
+	c.ok("topic", "create", "seen-in-de", "seen-in-fr", "-p", "1")
+	file := writeFile(t, filepath.Join(t.TempDir(), "pipeline.yaml"), strings.Replace(doubled("seen"),
+		"topic: seen-in", "topics: 'seen-in-[a-z]+', idle_after: 1s", 1))
+	c.ok("pipeline", "apply", file, "--no-wait")
+	p, err := readPipeline(file, nil, false, "")
+	require.NoError(t, err)
+	connect := func(opts ...kgo.Opt) (*kgo.Client, error) {
+		return kgo.NewClient(append(opts, kgo.SeedBrokers(c.address))...)
+	}
+	for range 3 {
+		require.NoError(t, p.match(t.Context(), connect, ""))
+		require.False(t, p.failed(), "%s", p.render(p.findings))
+		require.Equal(t, map[string][]string{"numbers": {"seen-in-de", "seen-in-fr"}}, p.revision.Matched)
+	}
+
+	c.ok("topic", "create", "seen-in-at", "-p", "2")
+	got := c.run("pipeline", "plan", file)
+	require.Zero(t, got.exit, got.err)
+	require.Contains(t, got.err, "warning: topic seen-in-at matches seen-in-[a-z]+ and is not read: it"+
+		" has 2 partitions, and seen-in-de has 1")
+}
+
+// TestDevRefusesWhatDoesNotCompileWithTheTopicsFound while it waits for the cluster.
+func TestDevRefusesWhatDoesNotCompileWithTheTopicsFound(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "pipeline.yaml"), `version: 1
+pipeline: meets
+sources: {one: {topic: meets-a}, all: {topics: 'meets-[a-z]', idle_after: 1s}}
+steps: [{id: both, from: [one, all], filter: value.n > 0}]
+sinks: {out: {from: both, topic: meets-out}}
+`)
+	p := started(t, "dev", dir, "--data-dir", filepath.Join(t.TempDir(), "data"))
+	p.says(t, "waits    meets starts when that is mended")
+	require.NotContains(t, p.err.String(), "error[E323]")
+	r := run(t, "topic", "create", "meets-a", "-p", "1", "--bootstrap", p.ready.Bootstrap)
+	require.Zero(t, r.exit, r.err)
+	p.says(t, "error[E323]")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +25,8 @@ type pipelineFile struct {
 	tree     *lang.Pipeline
 	plan     *plan.Plan // nil when there are errors
 	findings []lang.Finding
+	// otherwise are topics that a pattern finds and that are left out, as they are cut otherwise.
+	otherwise []runner.OtherTopic
 }
 
 // defaultPipelineFile is what a folder is expected to hold.
@@ -102,12 +103,14 @@ func (p *pipelineFile) match(ctx context.Context, connect deploy.Connect, cacheD
 	for i := range p.plan.Patterns {
 		pattern := &p.plan.Patterns[i]
 		for _, topic := range before.Matched[pattern.Source] {
-			if _, there := c.Topics[topic]; there && pattern.Matches(topic) {
+			_, there := c.Topics[topic]
+			// It has them already when it is matched again, as dev does while it waits.
+			if there && pattern.Matches(topic) && !slices.Contains(pattern.Topics, topic) {
 				pattern.Topics = append(pattern.Topics, topic)
 			}
 		}
 	}
-	p.revision.Matched = runner.Matched(p.plan, slices.Sorted(maps.Keys(c.Topics)))
+	p.revision.Matched, p.otherwise = runner.Matched(p.plan, c.Topics)
 	p.compile(true, cacheDir)
 	return nil
 }

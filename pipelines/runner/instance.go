@@ -46,6 +46,8 @@ type instance struct {
 		topology *topology.Topology
 		// left is when each task was last seen here, by name.
 		left map[string]time.Time
+		// warned are topics that are not read as they are cut otherwise, which was said once.
+		warned map[string]bool
 	}
 }
 

@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,6 +85,39 @@ sinks: {out: {from: n, topic: shop-out}, closed: {from: w, topic: shop-closed}}
 	s.halt()
 	_, err = r.runner().Prepare(r.ctx(), r.revision("version: 1\npipeline: p\n"))
 	require.ErrorAs(t, err, new(*runner.ErrFindings))
+}
+
+// TestPatternLeavesOutTopicsThatAreCutOtherwise: with one no revision could begin, also not after a
+// restart. It is said once, with what to do; others are found.
+func TestPatternLeavesOutTopicsThatAreCutOtherwise(t *testing.T) {
+	r := newRig(t)
+	r.topic("shop-b", 2)
+	r.topic("shop-c", 2)
+	r.topic("shop-d", 2)
+	revision := r.revision(`version: 1
+pipeline: p
+sources: {in: {topics: 'shop-[a-z]', key: string, idle_after: 100ms}}
+steps: [{id: n, from: in, filter: value.n > 0}]
+sinks: {out: {from: n, topic: out}}
+`)
+	revision.Matched = map[string][]string{"in": {"shop-b", "shop-d"}}
+	in, err := r.runner().Prepare(r.ctx(), revision)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	s := &started{r: r, in: in, stop: stop, done: make(chan error, 1)}
+	go func() { s.done <- in.Run(ctx) }()
+	t.Cleanup(func() { stop(); s.done <- <-s.done })
+	r.topic("shop-a", 3)
+	for range 2 {
+		s.until("shop-c is found", func() bool {
+			matched, more, err := in.(deploy.Matcher).Matches(r.ctx())
+			require.NotContains(t, matched["in"], "shop-a")
+			return err == nil && more && len(matched["in"]) == 3
+		})
+	}
+	require.Equal(t, 1, strings.Count(r.log.String(), "topic shop-a matches shop-[a-z] and is not read:"+
+		" it has 3 partitions, and shop-b has 2; make it anew with 2, or read it in a pipeline of its own"))
+	s.halt()
 }
 
 // gone are the offsets that delete all there is.
