@@ -410,9 +410,11 @@ func (c *checker) keyBy(s *Step) {
 	}
 }
 
-// mergeStep checks a step that reads several streams as one.
+// mergeStep checks a step that reads several streams as one. That of a pattern has one while it has
+// found one topic.
 func (c *checker) mergeStep(s *Step) {
-	if m := &s.Tree.Merge; len(m.Items) == 1 && m.Items[0].Set {
+	found := slices.ContainsFunc(c.tree.Patterns, func(p lang.Pattern) bool { return p.Source == s.ID })
+	if m := &s.Tree.Merge; len(m.Items) == 1 && m.Items[0].Set && !found {
 		c.report(m.Pos, 1, lang.CodeBadValue, "one stream is all there is to merge",
 			"name two or more, as  merge: [a, b]")
 	}

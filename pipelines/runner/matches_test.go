@@ -115,8 +115,9 @@ sinks: {out: {from: n, topic: out}}
 			return err == nil && more && len(matched["in"]) == 3
 		})
 	}
-	require.Equal(t, 1, strings.Count(r.log.String(), "topic shop-a matches shop-[a-z] and is not read:"+
-		" it has 3 partitions, and shop-b has 2; make it anew with 2, or read it in a pipeline of its own"))
+	require.Equal(t, 1, strings.Count(r.log.String(), "topic shop-a matches shop-[a-z] and is not"+
+		" read: it has 3 partitions, and shop-b has 2; make it anew with 2, or read it in a pipeline"+
+		" of its own"))
 	s.halt()
 }
 
