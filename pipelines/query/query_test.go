@@ -2,8 +2,10 @@ package query
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/millstream-io/millstream/pipelines/expression"
 	"github.com/millstream-io/millstream/streams/operator"
+	"github.com/millstream-io/millstream/streams/task"
 )
 
 // none is a source without pipelines.
@@ -197,4 +200,33 @@ func TestExportThatIsCutIsNoExport(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n)
 	require.Equal(t, row+`{"type":"end","rows":1}`+"\n", out.String())
+}
+
+// exporter writes so much of a snapshot and then fails.
+type exporter struct {
+	none
+	size int
+}
+
+func (e exporter) ExportState(_ context.Context, _ string, w io.Writer) error {
+	if _, err := w.Write(make([]byte, e.size)); err != nil {
+		return err
+	}
+	return fmt.Errorf("export p: %w", task.ErrStateLost)
+}
+
+// TestSnapshotThatFailsIsNoAnswer: a small one says why; one of which a part is sent has no end
+// that a client takes for one.
+func TestSnapshotThatFailsIsNoAnswer(t *testing.T) {
+	code, e := answer(t, HandlerOptions{Source: exporter{size: 10}}, Root+"p/snapshot", here)
+	require.Equal(t, http.StatusConflict, code)
+	require.Equal(t, CodeNoState, e.Code)
+
+	server := httptest.NewServer(Handler(HandlerOptions{Source: exporter{size: 100 << 10}}))
+	defer server.Close()
+	got, err := http.Get(server.URL + Root + "p/snapshot")
+	require.NoError(t, err)
+	defer got.Body.Close()
+	_, err = io.ReadAll(got.Body)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 }

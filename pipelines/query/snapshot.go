@@ -16,8 +16,8 @@ type Exporter interface {
 	ExportState(ctx context.Context, pipeline string, w io.Writer) error
 }
 
-// snapshot answers with the state of a pipeline, of all workers. One that fails half way lacks its
-// end, by which whoever imports it knows.
+// snapshot answers with the state of a pipeline, of all workers. One that fails half way is cut: it
+// lacks its end, by which whoever imports it knows.
 func (h *handler) snapshot(w http.ResponseWriter, r *http.Request) error {
 	if len(r.URL.Query()) > 0 {
 		return badRequest("a snapshot has all there is: it takes no parameters")
@@ -34,12 +34,14 @@ func (h *handler) snapshot(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(http.StatusOK)
 	}
-	out := bufio.NewWriterSize(&patient{w: w, control: http.NewResponseController(w)}, 64<<10)
-	err := from.ExportState(r.Context(), pipeline, &first{w: out, begin: begin})
+	// What fails before the buffer is full is an answer of its own.
+	out := bufio.NewWriterSize(&first{begin: begin,
+		w: &patient{w: w, control: http.NewResponseController(w)}}, 64<<10)
+	err := from.ExportState(r.Context(), pipeline, out)
 	switch {
 	case begun && err != nil:
 		h.opts.Logger.Warn("snapshot of a pipeline is cut", "pipeline", pipeline, "error", err)
-		return errTold
+		panic(http.ErrAbortHandler) // else the answer would end as a whole one does
 	case errors.Is(err, ErrUnknownPipeline):
 		return refuse(http.StatusNotFound, CodeUnknownPipeline, "pipeline %q does not run here",
 			pipeline).do("millstream pipeline state snapshot %s FILE works from anywhere", pipeline)
