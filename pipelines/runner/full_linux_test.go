@@ -41,6 +41,9 @@ func onFullState(t *testing.T, dir string) {
 	}
 	require.Contains(t, trouble.Do, "task in.0 keeps what is committed in its changelog")
 	require.Contains(t, trouble.Do, "make room below "+dir)
+	row := s.in.Status().Tasks[0].Trouble // what a worker that does not speak for the pipeline tells
+	require.NotNil(t, row)
+	require.Contains(t, row.Do, "make room below "+dir)
 	s.await("out", want...)
 
 	remove()

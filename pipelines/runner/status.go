@@ -121,8 +121,11 @@ func (in *instance) taskStatus(w task.Status) []deploy.TaskStatus {
 			Restored: t.Restored, ToRestore: t.ToRestore,
 			Memory: deploy.StateMemory{DirtyBytes: t.Memory.Dirty, CachedBytes: t.Memory.Cached,
 				Evicted: t.Memory.Evicted}}
-		if t.Trouble.Is() {
+		switch {
+		case t.Trouble.Is():
 			row.Trouble = taskTrouble(t)
+		case t.Unfiled.Is():
+			row.Trouble = in.unfiled(t)
 		}
 		if t.Phase == task.Running || t.Phase == task.Done {
 			row.Restored, row.ToRestore = 0, 0

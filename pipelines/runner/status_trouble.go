@@ -22,8 +22,7 @@ func (in *instance) troubles(st *deploy.Status, now task.Status) {
 			first = taskTrouble(t)
 		}
 		if t.Unfiled.Is() && (first == nil || t.Unfiled.Since.Before(first.Since)) {
-			first = troubleOf(t.Unfiled, "task "+t.ID()+" keeps what is committed in its changelog and goes"+
-				" on; make room below "+in.runner.stateDir()+", and it writes its file by itself")
+			first = in.unfiled(t)
 		}
 	}
 	if first == nil {
@@ -38,6 +37,11 @@ func (in *instance) troubles(st *deploy.Status, now task.Status) {
 func taskTrouble(t task.TaskStatus) *deploy.Trouble {
 	return troubleOf(t.Trouble, "task "+t.ID()+" is opened again at its last commit by itself; if this"+
 		" lasts, see what its broker says")
+}
+
+func (in *instance) unfiled(t task.TaskStatus) *deploy.Trouble {
+	return troubleOf(t.Unfiled, "task "+t.ID()+" keeps what is committed in its changelog and goes"+
+		" on; make room below "+in.runner.stateDir()+", and it writes its file by itself")
 }
 
 func troubleOf(t client.Trouble, do string) *deploy.Trouble {

@@ -137,7 +137,9 @@ func (s *taskStatus) phase(p Phase) {
 	s.mu.phase = p
 	if p == Running {
 		s.mu.runs = time.Now()
+		return
 	}
+	s.mu.unfiled = client.Trouble{} // nothing is written here until it runs again
 }
 
 func (s *taskStatus) restore(read, of int64) {
