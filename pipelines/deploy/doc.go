@@ -60,5 +60,6 @@
 //	reconcile.go  orders from the topic to keepers
 //	keeper.go     one pipeline: wanted against running
 //	match.go      topics that patterns of sources find later
+//	say.go        how the status and the tasks of a pipeline are published
 //	logs.go       a slog handler that writes to the log topic
 package deploy

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"sync"
 	"time"
 )
@@ -33,7 +32,7 @@ type keeper struct {
 	mu struct {
 		sync.Mutex
 		orders []order
-		// shown is running, for those who ask; ended is what was said when it had ended by itself.
+		// shown is running, for those who ask; ended is what was said last when it has ended by itself.
 		shown *process
 		ended *Status
 	}
@@ -50,6 +49,9 @@ type keeper struct {
 	last     Status    // published last, by this or an earlier process
 	lastAt   time.Time
 	unsaid   bool // last could not be published
+	// alarmed: a worker that does not speak for the pipeline said for it that it fails, this one
+	// perhaps. It is for who said so to take it back.
+	alarmed bool
 	// part is what was last said of the tasks here, where several workers share them. The next may
 	// be said at partAt.
 	part   []TaskStatus
@@ -119,7 +121,7 @@ func (k *keeper) carryOut(ctx context.Context, o order) {
 	switch {
 	case o.forget:
 		k.halt(ctx)
-		k.number, k.last = 0, Status{}
+		k.number, k.last, k.unsaid, k.alarmed, k.part = 0, Status{}, false, false, nil
 		if err := k.opts.Store.deleteStatus(ctx, k.name); err != nil && ctx.Err() == nil {
 			k.opts.Logger.Warn("status not deleted", "pipeline", k.name, "error", err)
 		}
@@ -178,11 +180,15 @@ func (k *keeper) refuse(ctx context.Context, revision Revision, err error) {
 		"error", err)
 	st := k.last
 	st.Revision, st.State, st.Replay = revision.Number, Failed, revision.Replay
-	if k.running != nil && !k.running.ended() {
+	goesOn := k.running != nil && !k.running.ended()
+	if goesOn {
 		st = k.running.status()
 	}
 	st.Error = fmt.Sprintf("revision %d: %v", revision.Number, err)
 	k.publish(ctx, st)
+	if !goesOn {
+		k.showEnded()
+	}
 }
 
 // start runs an instance; remark is shown as the error of the status while it runs.
@@ -201,9 +207,18 @@ func (k *keeper) start(
 		p.err = instance.Run(runCtx)
 		p.told = runCtx.Err() != nil
 	}()
-	st := p.status()
+	st := k.status()
 	st.Error = remark
 	k.publish(ctx, st)
+}
+
+// status is that of what runs. Until it has begun again, why it failed is still its trouble.
+func (k *keeper) status() Status {
+	st := k.running.status()
+	if st.State == Starting && st.Trouble == nil && k.failures > 0 {
+		st.Trouble = k.last.Trouble
+	}
+	return st
 }
 
 // report publishes the status of what runs if it has changed.
@@ -218,12 +233,10 @@ func (k *keeper) report(ctx context.Context) {
 	if (k.last.State == Running || k.last.State == Degraded) && time.Since(k.lastAt) < statusEvery {
 		return
 	}
-	st := k.running.status()
-	if st.State == Starting && st.Trouble == nil && k.failures > 0 {
-		st.Trouble = k.last.Trouble
-	}
+	st := k.status()
 	k.publishPart(ctx, st, false)
 	if st.Follower {
+		k.takeBack(ctx, st)
 		k.last.State, k.lastAt = st.State, time.Now()
 		return
 	}
@@ -275,9 +288,7 @@ func (k *keeper) conclude(ctx context.Context) {
 		return
 	}
 	k.publish(ctx, st)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.mu.ended = &st
+	k.showEnded()
 }
 
 // goBack starts the revision again that ran before one that did not even begin.
@@ -286,6 +297,7 @@ func (k *keeper) goBack(ctx context.Context, old Revision, failed Status) {
 	instance, err := k.opts.Launcher.Prepare(ctx, old)
 	if err != nil {
 		k.publish(ctx, failed)
+		k.showEnded()
 		return
 	}
 	k.start(ctx, old, instance, fmt.Sprintf("revision %d: %s", failed.Revision, failed.Error))
@@ -321,6 +333,9 @@ func (k *keeper) halt(ctx context.Context) {
 // publish reports a status.
 func (k *keeper) publish(ctx context.Context, st Status) {
 	st.Name = k.name
+	if st.State == Stopped || st.State == Failed || st.State == Done {
+		st.Trouble = nil // nothing is on its way any more that it could keep
+	}
 	k.publishPart(ctx, st, true)
 	st.Tasks = tasksOf(st)
 	if k.opts.OnStatus != nil {
@@ -328,26 +343,6 @@ func (k *keeper) publish(ctx context.Context, st Status) {
 	}
 	k.last, k.lastAt = st, time.Now()
 	k.say(ctx, st)
-}
-
-// say writes a status where others read it.
-func (k *keeper) say(ctx context.Context, st Status) {
-	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
-	defer cancel()
-	if st.Follower {
-		if st.State != Failed && st.State != Restarting {
-			return // it is for the worker that speaks for the pipeline to tell
-		}
-		if known, ok, err := k.opts.Store.base(ctx, k.name); ok && err == nil {
-			known.Revision, known.State, known.Trouble = st.Revision, st.State, st.Trouble
-			known.Error = fmt.Sprintf("worker %s: %s", st.Worker, st.Error)
-			st = known
-		}
-	}
-	err := k.opts.Store.WriteStatus(ctx, st)
-	if k.unsaid = err != nil; k.unsaid && ctx.Err() == nil {
-		k.opts.Logger.Warn("status not published", "pipeline", k.name, "error", err)
-	}
 }
 
 func (p *process) ended() bool {
@@ -368,48 +363,17 @@ func (p *process) status() Status {
 	return st
 }
 
-// tasksOf are the tasks as they are written beside the sums: none where workers tell them.
-func tasksOf(st Status) []TaskStatus {
-	if st.Worker != "" {
-		return nil
-	}
-	return briefTasks(st.Tasks)
-}
-
-// partBytes is how much a worker says of the tasks of a pipeline in a second at most: of very many
-// it tells less often.
-const partBytes = 64 << 10
-
-// publishPart tells of the tasks here, where several workers share them, if that is due or wanted
-// now.
-func (k *keeper) publishPart(ctx context.Context, st Status, now bool) {
-	if st.Worker == "" || st.Tasks == nil || !now && time.Now().Before(k.partAt) {
-		return
-	}
-	said := slices.Clone(st.Tasks)
-	for i := range said {
-		said[i].At = time.Time{}
-	}
-	if reflect.DeepEqual(said, k.part) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
-	defer cancel()
-	size, err := k.opts.Store.writePart(ctx, Part{Name: k.name, Worker: st.Worker,
-		Revision: st.Revision, HTTP: k.opts.HTTP, Tasks: st.Tasks})
-	if err != nil {
-		if ctx.Err() == nil {
-			k.opts.Logger.Warn("status of tasks not published", "pipeline", k.name, "error", err)
-		}
-		return
-	}
-	k.part = said
-	k.partAt = time.Now().Add(max(statusEvery, statusEvery*time.Duration(size)/partBytes))
-}
-
 // show lets others ask what runs.
 func (k *keeper) show(p *process) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.mu.shown, k.mu.ended = p, nil
+}
+
+// showEnded lets them ask how what was shown has ended: as was published last.
+func (k *keeper) showEnded() {
+	st := k.last
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mu.ended = &st
 }

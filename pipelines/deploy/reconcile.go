@@ -189,7 +189,8 @@ func (r *Reconciler) order(ctx context.Context, name string, o order, last Statu
 	r.mu.Lock()
 	k := r.mu.keepers[name]
 	if k == nil {
-		k = &keeper{opts: r.opts, name: name, last: last, wake: make(chan struct{}, 1)}
+		k = &keeper{opts: r.opts, name: name, last: last, wake: make(chan struct{}, 1),
+			alarmed: last.State == Restarting || last.State == Failed}
 		r.mu.keepers[name] = k
 		r.wg.Go(func() { k.run(ctx) })
 	}

@@ -119,6 +119,89 @@ func TestTemporaryTroubleIsTriedAgain(t *testing.T) {
 	require.Nil(t, last.Trouble)
 }
 
+// TestTroubleStaysUntilItRunsAgain: one that is tried again shows why also while it starts.
+func TestTroubleStaysUntilItRunsAgain(t *testing.T) {
+	r := newRig(t)
+	r.reconcile()
+	r.apply("p", "restores")
+	require.Nil(t, r.await("p", deploy.Starting, 1).Trouble)
+	r.launch.end("restores") <- fmt.Errorf("%w: disk full", deploy.ErrTemporary)
+	r.await("p", deploy.Restarting, 1)
+	st := r.await("p", deploy.Starting, 1)
+	require.NotNil(t, st.Trouble)
+	require.Contains(t, st.Trouble.Error, "disk full")
+}
+
+// TestWhatIsNotTriedAgainHasNoTrouble: an order ends the trouble, whether it stops the pipeline or
+// cannot be carried out.
+func TestWhatIsNotTriedAgainHasNoTrouble(t *testing.T) {
+	for state, order := range map[deploy.State]func(*rig){
+		deploy.Stopped: func(r *rig) {
+			_, err := r.store.SetWanted(r.ctx(), "p", deploy.WantStopped)
+			require.NoError(r.t, err)
+		},
+		deploy.Failed: func(r *rig) { r.apply("p", "broken") },
+	} {
+		t.Run(string(state), func(t *testing.T) {
+			r := newRig(t)
+			r.retry = time.Hour
+			r.reconcile()
+			r.apply("p", "one")
+			r.await("p", deploy.Running, 1)
+			r.launch.end("one") <- fmt.Errorf("%w: disk full", deploy.ErrTemporary)
+			require.NotNil(t, r.await("p", deploy.Restarting, 1).Trouble)
+			order(r)
+			st := r.find("p", func(st deploy.Status) bool { return st.State == state })
+			require.Nil(t, st.Trouble)
+			require.Eventually(t, func() bool {
+				running := r.rec.Running()
+				return len(running) == 0 || running[0].State == state && running[0].Trouble == nil
+			}, patience, statusPoll, "who asks the process is told the same")
+		})
+	}
+}
+
+// TestFollowerTakesBackItsTrouble: the worker that speaks for the pipeline has no news, so it is
+// for the one that told of the trouble to say that it is over.
+func TestFollowerTakesBackItsTrouble(t *testing.T) {
+	r := newRig(t)
+	require.NoError(t, r.store.WriteStatus(r.ctx(), deploy.Status{Name: "p", Revision: 1,
+		Worker: "w1", State: deploy.Running, StateBytes: 77}))
+	r.reconcile()
+	r.apply("p", "follower one")
+	r.find("p", func(st deploy.Status) bool { return st.Follower })
+	r.launch.end("one") <- fmt.Errorf("%w: disk full", deploy.ErrTemporary)
+	r.await("p", deploy.Restarting, 1)
+	r.find("p", func(st deploy.Status) bool { return st.State != deploy.Restarting })
+	require.Eventually(t, func() bool {
+		reported, err := r.store.Statuses(r.ctx())
+		return err == nil && reported[0].State == deploy.Running && reported[0].Error == "" &&
+			reported[0].Trouble == nil && reported[0].Worker == "w1"
+	}, patience, statusPoll)
+}
+
+// TestFollowerTakesBackItsTroubleAlone: also what it said before it was killed, but what worker w3
+// said is for w3 to take back.
+func TestFollowerTakesBackItsTroubleAlone(t *testing.T) {
+	for worker, want := range map[string]deploy.State{
+		"w2": deploy.Running, "w3": deploy.Restarting,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			require.NoError(t, r.store.WriteStatus(r.ctx(), deploy.Status{Name: "p", Revision: 1,
+				Worker: "w1", State: deploy.Restarting, Error: "worker " + worker + ": disk full"}))
+			r.apply("p", "follower one")
+			stop := r.reconcile()
+			defer stop()
+			r.find("p", func(st deploy.Status) bool { return st.Follower })
+			time.Sleep(5 * time.Second)
+			reported, err := r.store.Statuses(r.ctx())
+			require.NoError(t, err)
+			require.Equal(t, want, reported[0].State)
+		})
+	}
+}
+
 // TestWhatHasEndedDoesNotRun: what the process itself is asked, as its metrics and its HTTP are,
 // says how a pipeline ended, and goes on to say so.
 func TestWhatHasEndedDoesNotRun(t *testing.T) {

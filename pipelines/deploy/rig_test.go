@@ -32,6 +32,7 @@ type rig struct {
 	store   *deploy.Store
 	launch  *launcher
 	rec     *deploy.Reconciler // the last that was started
+	retry   time.Duration      // ReconcilerOptions.RetryFirst
 
 	mu struct {
 		sync.Mutex
@@ -42,7 +43,8 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t, cluster: coretest.Start(t, coretest.Options{}), launch: newLauncher()}
+	r := &rig{t: t, cluster: coretest.Start(t, coretest.Options{}), launch: newLauncher(),
+		retry: 10 * time.Millisecond}
 	r.mu.changed = make(chan struct{})
 	store, err := deploy.OpenStore(r.ctx(), r.connect)
 	require.NoError(t, err)
@@ -73,7 +75,7 @@ func (r *rig) apply(name, text string) deploy.Revision {
 func (r *rig) reconcile() (stop func()) {
 	r.t.Helper()
 	rec := deploy.NewReconciler(deploy.ReconcilerOptions{Store: r.store, Launcher: r.launch,
-		OnStatus: r.note, RetryFirst: 10 * time.Millisecond, RetryLongest: 20 * time.Millisecond})
+		OnStatus: r.note, RetryFirst: r.retry, RetryLongest: 2 * r.retry})
 	r.rec = rec
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -185,7 +187,12 @@ func (l *launcher) Prepare(ctx context.Context, r deploy.Revision) (deploy.Insta
 	if strings.HasPrefix(r.Text, "broken") {
 		return nil, errors.New("does not compile")
 	}
-	return &instance{launcher: l, text: r.Text}, nil
+	in := &instance{launcher: l, text: r.Text}
+	if text, ok := strings.CutPrefix(r.Text, "follower "); ok {
+		in.text = text
+		return &follower{in}, nil
+	}
+	return in, nil
 }
 
 // instance is a run of a fake pipeline.
@@ -212,7 +219,7 @@ func (in *instance) Run(ctx context.Context) error {
 		return errors.New("cannot begin")
 	}
 	in.mu.Lock()
-	in.mu.begun = true
+	in.mu.begun = !strings.HasPrefix(in.text, "restores")
 	in.mu.Unlock()
 	select {
 	case <-ctx.Done():
@@ -229,5 +236,14 @@ func (in *instance) Status() deploy.Status {
 	if in.mu.begun {
 		st.State = deploy.Running
 	}
+	return st
+}
+
+// follower is an instance of a pipeline for which another worker speaks.
+type follower struct{ *instance }
+
+func (f *follower) Status() deploy.Status {
+	st := f.instance.Status()
+	st.Worker, st.Follower = "w2", true
 	return st
 }

@@ -100,17 +100,52 @@ func (s *Store) NextGeneration(ctx context.Context, name string) (int, error) {
 	return last.Generation + 1, err
 }
 
-// Follow is Apply of the revision that is wanted now with what a worker has found since; if it is
-// not the last one any more, that is an ErrConflict.
+// abandonedAfter is after how long a revision that is in the history alone is given up by who wrote
+// it: a crash may come between the two records of an Apply.
+const abandonedAfter = time.Minute
+
+// Follow is Apply of the revision that is wanted now with what a worker has found since. If it is
+// not wanted any more, or somebody is about to apply another one, that is an ErrConflict.
 func (s *Store) Follow(ctx context.Context, r Revision) (Revision, error) {
+	now, err := s.stillWanted(ctx, r)
+	if err != nil {
+		return Revision{}, err
+	}
 	last, err := s.last(ctx, r.Name)
 	if err != nil {
 		return Revision{}, err
 	}
-	if last.Number != r.Number {
-		return Revision{}, fmt.Errorf("revision %d of %s: %w", r.Number, r.Name, ErrConflict)
+	if last.Number != now.Number && s.now().Sub(last.AppliedAt) < abandonedAfter {
+		return Revision{}, fmt.Errorf("revision %d of %s is being applied: %w", last.Number, r.Name,
+			ErrConflict)
 	}
-	return s.apply(ctx, r, last.Number)
+	now.Matched = r.Matched
+	next, err := s.propose(ctx, now, last.Number)
+	if err != nil {
+		return Revision{}, err
+	}
+	if _, err := s.stillWanted(ctx, r); err != nil { // an order that came meanwhile is not undone
+		return Revision{}, err
+	}
+	return next, s.produce(ctx, RevisionTopic, next.Name, next)
+}
+
+// stillWanted gives a revision as it is wanted now, to run; else that is an ErrConflict.
+func (s *Store) stillWanted(ctx context.Context, r Revision) (Revision, error) {
+	now, err := s.Get(ctx, r.Name)
+	switch {
+	case errors.Is(err, ErrUnknownPipeline), errors.Is(err, ErrUnreadable):
+		return Revision{}, fmt.Errorf("revision %d of %s: %w: %w", r.Number, r.Name, ErrConflict, err)
+	case err != nil:
+		return Revision{}, err
+	case now.Number != r.Number:
+		return Revision{}, fmt.Errorf("revision %d of %s is wanted, not %d: %w", now.Number, r.Name,
+			r.Number, ErrConflict)
+	case now.Wanted != WantRunning:
+		return Revision{}, fmt.Errorf("revision %d of %s is wanted %s: %w", r.Number, r.Name,
+			now.Wanted, ErrConflict)
+	}
+	return now, nil
 }
 
 // Reset appends a new revision that begins anew, without what the pipeline has stored, and reads
@@ -126,6 +161,15 @@ func (s *Store) Reset(ctx context.Context, r Revision, start map[string]map[int3
 }
 
 func (s *Store) apply(ctx context.Context, r Revision, last int) (Revision, error) {
+	r, err := s.propose(ctx, r, last)
+	if err != nil {
+		return Revision{}, err
+	}
+	return r, s.produce(ctx, RevisionTopic, r.Name, r)
+}
+
+// propose takes the number behind last, in the history: nobody runs the revision yet.
+func (s *Store) propose(ctx context.Context, r Revision, last int) (Revision, error) {
 	r.Number = last + 1
 	r.ID = uuid.NewString()
 	r.AppliedAt = s.now().UTC()
@@ -135,10 +179,7 @@ func (s *Store) apply(ctx context.Context, r Revision, last int) (Revision, erro
 	if err := s.produce(ctx, RevisionTopic, historyKey(r), r); err != nil {
 		return Revision{}, err
 	}
-	if err := s.confirm(ctx, r); err != nil {
-		return Revision{}, err
-	}
-	return r, s.produce(ctx, RevisionTopic, r.Name, r)
+	return r, s.confirm(ctx, r)
 }
 
 // last is the last revision, the zero one before the first. A pipeline that was forgotten or cannot
@@ -215,7 +256,7 @@ func (s *Store) WriteStatus(ctx context.Context, st Status) error {
 
 // produce writes one record and waits until it is durable or ctx ends. A nil value is a tombstone.
 // Only the wait ends then: a record on its way cannot be given up, and giving up others would give
-// up what follows them, too.
+// up what follows them, too. If too many are on their way already, that is an error at once.
 func (s *Store) produce(ctx context.Context, topic, key string, value any) error {
 	rec := &kgo.Record{Topic: topic, Key: []byte(key)}
 	if value != nil {
@@ -226,7 +267,7 @@ func (s *Store) produce(ctx context.Context, topic, key string, value any) error
 		rec.Value = data
 	}
 	answered := make(chan error, 1)
-	s.client.Produce(context.WithoutCancel(ctx), rec,
+	s.client.TryProduce(context.WithoutCancel(ctx), rec,
 		func(_ *kgo.Record, err error) { answered <- err })
 	var err error
 	select {

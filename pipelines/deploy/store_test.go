@@ -136,11 +136,16 @@ func TestHashIsOfWhatRuns(t *testing.T) {
 // write appends a revision as an Apply that was overtaken does.
 func (r *rig) write(rev deploy.Revision) {
 	r.t.Helper()
+	r.writeAs(rev.Name, rev)
+}
+
+func (r *rig) writeAs(key string, rev deploy.Revision) {
+	r.t.Helper()
 	data, err := json.Marshal(rev)
 	require.NoError(r.t, err)
 	c, err := r.connect()
 	require.NoError(r.t, err)
 	defer c.Close()
 	require.NoError(r.t, c.ProduceSync(r.ctx(), &kgo.Record{Topic: deploy.RevisionTopic,
-		Key: []byte(rev.Name), Value: data}).FirstErr())
+		Key: []byte(key), Value: data}).FirstErr())
 }
