@@ -75,6 +75,27 @@ func TestFollowGoesOnSkippingLostRecords(t *testing.T) {
 	require.True(t, next.SkipLost)
 }
 
+// TestSlowLookLeavesTimeToFollow: to apply what was found takes another 2 s here.
+func TestSlowLookLeavesTimeToFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		slow, err := deploy.OpenStore(r.ctx(), func(opts ...kgo.Opt) (*kgo.Client, error) {
+			time.Sleep(500 * time.Millisecond)
+			return r.connect(opts...)
+		})
+		require.NoError(t, err)
+		defer slow.Close()
+		r.store = slow
+		r.apply("p", "pattern")
+		stop := r.reconcile()
+		defer stop()
+		r.await("p", deploy.Running, 2)
+		now, err := r.store.Get(r.ctx(), "p")
+		require.NoError(t, err)
+		require.Equal(t, []string{"shop-a"}, now.Matched["in"])
+	})
+}
+
 // TestFullBufferHoldsNobodyUp: while the broker is away records wait; when no more may, a write
 // fails at once, so its timeout counts.
 func TestFullBufferHoldsNobodyUp(t *testing.T) {

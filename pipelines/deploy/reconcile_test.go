@@ -119,6 +119,20 @@ func TestTemporaryTroubleIsTriedAgain(t *testing.T) {
 	require.Nil(t, last.Trouble)
 }
 
+// TestNoWayBackHasEnded: the revision before cannot be started any more either, and who asks the
+// process is told so.
+func TestNoWayBackHasEnded(t *testing.T) {
+	r := newRig(t)
+	r.reconcile()
+	r.apply("p", "once")
+	r.await("p", deploy.Running, 1)
+	r.apply("p", "stillborn")
+	r.await("p", deploy.Failed, 2)
+	require.Eventually(t, func() bool { return r.rec.Running()[0].State == deploy.Failed }, patience,
+		statusPoll)
+	require.Equal(t, "cannot begin", r.rec.Running()[0].Error)
+}
+
 // TestTroubleStaysUntilItRunsAgain: one that is tried again shows why also while it starts.
 func TestTroubleStaysUntilItRunsAgain(t *testing.T) {
 	r := newRig(t)

@@ -184,13 +184,17 @@ func (l *launcher) Prepare(ctx context.Context, r deploy.Revision) (deploy.Insta
 			return nil, ctx.Err()
 		}
 	}
-	if strings.HasPrefix(r.Text, "broken") {
+	if strings.HasPrefix(r.Text, "broken") ||
+		r.Text == "once" && strings.Contains(l.said(), "start once") {
 		return nil, errors.New("does not compile")
 	}
 	in := &instance{launcher: l, text: r.Text}
 	if text, ok := strings.CutPrefix(r.Text, "follower "); ok {
 		in.text = text
 		return &follower{in}, nil
+	}
+	if strings.HasPrefix(r.Text, "pattern") {
+		return &pattern{in}, nil
 	}
 	return in, nil
 }
@@ -246,4 +250,16 @@ func (f *follower) Status() deploy.Status {
 	st := f.instance.Status()
 	st.Worker, st.Follower = "w2", true
 	return st
+}
+
+// pattern is an instance that finds a new topic when it has looked for 1.9 s, of 2 s that it has.
+type pattern struct{ *instance }
+
+func (*pattern) Matches(ctx context.Context) (map[string][]string, bool, error) {
+	select {
+	case <-time.After(1900 * time.Millisecond):
+		return map[string][]string{"in": {"shop-a"}}, true, nil
+	case <-ctx.Done():
+		return nil, false, ctx.Err()
+	}
 }
