@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -67,7 +68,8 @@ func (w *away) OnBrokerRead(to kgo.BrokerMetadata, _ int16, _ int, _, _ time.Dur
 }
 
 func (w *away) gone(to kgo.BrokerMetadata, err error) {
-	if _, network := errors.AsType[*net.OpError](err); !network || errors.Is(err, net.ErrClosed) {
+	if _, network := errors.AsType[*net.OpError](err); !network || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, context.Canceled) {
 		return // the command ends
 	}
 	w.mu.Lock()

@@ -33,6 +33,7 @@ func TestABrokerThatGoesAwayIsNamed(t *testing.T) {
 		w.OnBrokerRead(to, 0, 0, 0, 0, io.EOF)
 		w.OnBrokerConnect(to, 0, nil, context.Canceled)
 		w.OnBrokerConnect(to, 0, nil, &net.OpError{Op: "dial", Err: net.ErrClosed})
+		w.OnBrokerConnect(to, 0, nil, &net.OpError{Op: "dial", Err: context.Canceled})
 		w.OnBrokerConnect(to, 0, nil, nil)
 		require.Empty(t, heard())
 

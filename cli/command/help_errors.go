@@ -38,7 +38,7 @@ var errorCodes = []errorCode{
 	{"BAD_RECORD", 2, "A line of the input is not a record; those before it are written."},
 	{"BAD_ROLES", 2, "The roles of --roles are none that a server can have here."},
 	{"BAD_SETTINGS", 2, "A settings file or a MILLSTREAM_ variable has a key or value that is wrong."},
-	{"BAD_SNAPSHOT", 2, "The file is no snapshot of state, or damaged, or of other partitions."},
+	{"BAD_SNAPSHOT", 2, "The file is no snapshot of state, damaged, of other partitions or too old."},
 	{"BAD_VAR", 2, "A variable given with --var is not name=value."},
 	{"BROKER_UNREACHABLE", 3, "Nothing that speaks the Kafka protocol answers at the address."},
 	{"CANNOT_LISTEN", 3, "The address to serve at is taken or not one of this machine."},

@@ -42,6 +42,10 @@ func newPipelineApplyCommand(a *app) *cobra.Command {
 			"  millstream pipeline apply pipeline.yaml --plan 3f2a9c --var out=/tmp/out.ndjson\n" +
 			"  millstream pipeline apply pipeline.yaml --drop-state --to start",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.state != "" && (f.drop || f.to != "") {
+				return output.Usage("BAD_FLAGS", "--state says what to begin with and where, and so do"+
+					" --drop-state and --to").WithDo("leave --state out, or the others")
+			}
 			p, err := a.compiled(args[0], f.vars)
 			if err != nil {
 				return err

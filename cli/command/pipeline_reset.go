@@ -145,8 +145,13 @@ func (b *begin) tell(start map[string]map[int32]int64) {
 		strings.Join(sinks, ", "))
 }
 
-// do stops the pipeline, forgets where its group stood and applies the new generation.
+// do writes the state to begin with, stops the pipeline, forgets where its group stood and applies
+// the new generation.
 func (b *begin) do(ctx context.Context, start map[string]map[int32]int64, wait bool) error {
+	// Topics of a generation that nobody uses are written first: when that fails, all is as it was.
+	if err := b.imported(ctx); err != nil {
+		return err
+	}
 	if !b.fresh {
 		if _, err := b.store.SetWanted(ctx, b.r.Name, deploy.WantStopped); err != nil {
 			return err
@@ -155,13 +160,11 @@ func (b *begin) do(ctx context.Context, start map[string]map[int32]int64, wait b
 			return err
 		}
 	}
-	if err := b.imported(ctx); err != nil {
-		return err
-	}
 	r, generation := b.r, b.r.Generation
 	r.Wanted = deploy.WantRunning
 	applied, err := b.store.Reset(ctx, r, start)
-	if errors.Is(err, deploy.ErrConflict) || b.state != nil && applied.Generation != generation {
+	if errors.Is(err, deploy.ErrConflict) ||
+		err == nil && b.state != nil && applied.Generation != generation {
 		return concurrentApply(r.Name)
 	}
 	if err != nil {

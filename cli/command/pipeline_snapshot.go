@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -92,7 +93,7 @@ func positionsByTopic(x *task.StateExport) (map[string]map[int32]int64, error) {
 	return all, nil
 }
 
-// streams connects to the cluster as workers do.
+// streamsCluster connects to the cluster as workers do.
 func (a *app) streamsCluster(ctx context.Context) (client.Cluster, error) {
 	_, cl, err := a.admin(ctx) // it tells best why there is no broker
 	if err != nil {
@@ -129,7 +130,10 @@ func (a *app) snapshotTo(ctx context.Context, r deploy.Revision, file string,
 	}
 	err = runner.ExportState(ctx, cluster, built, r, f)
 	if err == nil {
-		err = errors.Join(f.Sync(), os.Rename(f.Name(), file))
+		err = f.Sync()
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), file)
 	}
 	if err != nil {
 		return nil, nil, noSnapshot(r.Name, errors.Join(err, f.Close(), os.Remove(f.Name())))
@@ -280,6 +284,9 @@ func (a *app) beginWith(ctx context.Context, s *deploy.Store, p *plan.Plan, r de
 	if err := x.Fits(built); err != nil {
 		return badSnapshot(err)
 	}
+	if err := stillThere(ctx, cluster, r.Name, x); err != nil {
+		return err
+	}
 	return b.do(ctx, start, wait)
 }
 
@@ -319,15 +326,69 @@ func (a *app) forkState(ctx context.Context, shadow deploy.Revision, p *plan.Pla
 	if err != nil {
 		return explainBroker(err)
 	}
+	if err := x.Fits(built); err != nil {
+		return badSnapshot(err)
+	}
+	if err := stillThere(ctx, cluster, p.Pipeline, x); err != nil {
+		return err
+	}
+	names := task.InternalTopics(built)
+	before, err := cluster.Admin().Topics(ctx, names...)
+	if err != nil {
+		return explainBroker(err)
+	}
 	err = task.Import(ctx, task.ImportOptions{Cluster: cluster, Topology: built, Forget: true}, x)
 	switch {
-	case errors.Is(err, task.ErrExport):
-		return badSnapshot(err)
+	case err == nil:
+		return nil
 	case errors.Is(err, task.ErrTopics):
 		return output.Conflict("NAME_TAKEN", "something has run as "+shadow.Name+" before").
 			WithCause(err).WithDo("choose another name with --as")
-	case err != nil:
+	}
+	// What was made goes, so that the name can be used again; what was there is somebody's.
+	names = slices.DeleteFunc(names, func(name string) bool { _, was := before[name]; return was })
+	dropped := a.dropMade(context.WithoutCancel(ctx), names)
+	if errors.Is(err, task.ErrExport) {
+		return errors.Join(badSnapshot(err), dropped)
+	}
+	return errors.Join(explainBroker(err), dropped)
+}
+
+func (a *app) dropMade(ctx context.Context, topics []string) error {
+	adm, cl, err := a.admin(ctx)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	return (&begin{adm: adm}).dropTopics(ctx, topics)
+}
+
+// stillThere refuses a snapshot that is older than what its inputs have: the pipeline could not go
+// on there.
+func stillThere(ctx context.Context, cluster client.Cluster, name string, x *task.StateExport,
+) error {
+	at, err := x.Positions()
+	if err != nil {
+		return badSnapshot(err)
+	}
+	ranges, err := cluster.Admin().Ranges(ctx, slices.Collect(maps.Keys(at))...)
+	if err != nil {
 		return explainBroker(err)
 	}
-	return nil
+	var gone []string
+	for tp, offset := range at {
+		switch r := ranges[tp]; {
+		case offset < r.Start:
+			gone = append(gone, fmt.Sprintf("%s begins at %d, the snapshot needs %d", tp, r.Start, offset))
+		case offset > r.End:
+			gone = append(gone, fmt.Sprintf("%s ends at %d, the snapshot needs %d", tp, r.End, offset))
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	slices.Sort(gone)
+	return output.Usage("BAD_SNAPSHOT", "the snapshot cannot be used any more").
+		WithWhy(strings.Join(gone, "\n")).
+		WithDo("use a newer one, or begin without: millstream pipeline reset " + name + " --to start")
 }

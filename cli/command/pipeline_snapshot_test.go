@@ -165,6 +165,12 @@ func TestSnapshotsThatDoNotFitAreRefused(t *testing.T) {
 			"millstream pipeline reset refused --to start"}},
 		"pipeline apply " + steps + " --state " + snapshot: {5, []string{"error[OTHER_STATE]",
 			"does not fit refused-more"}},
+		"pipeline apply " + file + " --drop-state --state " + snapshot: {2, []string{
+			"error[BAD_FLAGS]"}},
+		"pipeline apply " + file + " --to start --state " + snapshot: {2, []string{
+			"error[BAD_FLAGS]"}},
+		"replay run refused --as r --to 1 --state " + snapshot: {2, []string{"error[BAD_FLAGS]",
+			"--to 1 is before refused-in-0 3, where the snapshot was taken"}},
 		"replay run refused --as r --from 1 --state " + snapshot: {2, []string{"error[BAD_FLAGS]"}},
 		"replay run refused --as refused-r --state " + cut:       {2, []string{"error[BAD_SNAPSHOT]"}},
 	} {
@@ -187,4 +193,25 @@ func TestSnapshotsThatDoNotFitAreRefused(t *testing.T) {
 	require.Equal(t, 5, r.exit)
 	require.Contains(t, r.err, "error[NO_STATE]")
 	require.Contains(t, r.err, "topic waits-in-changelog does not exist")
+}
+
+// TestSnapshotOlderThanItsInputsIsRefused: where it would go on is gone; nothing is changed.
+func TestSnapshotOlderThanItsInputsIsRefused(t *testing.T) {
+	c := server(t)
+	appliedCounts(t, c, "older")
+	snapshot := filepath.Join(t.TempDir(), "state")
+	c.ok("pipeline", "state", "snapshot", "older", snapshot)
+	c.feed("a=1\na=1\n", "produce", "older-in", "--key-separator", "=")
+	rows := map[string]string{`"a"`: `{"n":4}`, `"b"`: `{"n":1}`}
+	c.waitCounts("older", rows)
+	c.deleteRecords("older-in", 4)
+	for _, args := range []string{"pipeline state import older " + snapshot + " --yes",
+		"replay run older --as older-again --state " + snapshot} {
+		r := c.run(strings.Fields(args)...)
+		require.Equal(t, 2, r.exit, r.err)
+		require.Contains(t, r.err, "older-in-0 begins at 4, the snapshot needs 3")
+	}
+	st := decode[pipelineStatus](t, c.ok("pipeline", "status", "older", "-o", "json"))
+	require.Equal(t, 1, st.Revision)
+	require.Equal(t, rows, c.counts("older"))
 }

@@ -165,6 +165,11 @@ func (a *app) replayPrepare(ctx context.Context, p *plan.Plan, f replayFlags,
 				return 0, badSnapshot(fmt.Errorf("%w: it does not say where %s-%d was read to",
 					task.ErrExport, topic, partition))
 			}
+			if strings.TrimSpace(f.to) != "end" && span.To < from {
+				return 0, output.Usage("BAD_FLAGS", fmt.Sprintf("--to %s is before %s-%d %d, where the"+
+					" snapshot was taken", f.to, topic, partition, from)).WithDo("choose a later end, or an" +
+					" older snapshot")
+			}
 			spans[partition] = deploy.Span{From: from, To: max(from, span.To)}
 			records += spans[partition].To - from
 		}

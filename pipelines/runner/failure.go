@@ -38,7 +38,7 @@ func classifyEnd(err error) error {
 
 // withWayBack adds, to an error that comes again whenever the pipeline is started, the command that
 // gets it going.
-func withWayBack(name string, err error) error {
+func withWayBack(name string, patterns bool, err error) error {
 	reset := fmt.Sprintf("millstream pipeline reset %s --to ", name)
 	way := ""
 	switch {
@@ -54,6 +54,10 @@ func withWayBack(name string, err error) error {
 			" what it had stored: " + reset + "committed"
 	default:
 		return err
+	}
+	if patterns && errors.Is(err, task.ErrTopics) {
+		way = "if a topic of a pattern was deleted: millstream pipeline apply FILE leaves it out, with" +
+			" the state; else, " + way
 	}
 	return fmt.Errorf("%w; %s", err, way)
 }

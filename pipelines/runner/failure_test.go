@@ -38,3 +38,15 @@ func TestTroubleThatMayPassIsTemporary(t *testing.T) {
 	}
 	require.NoError(t, classifyEnd(nil))
 }
+
+// TestADeletedTopicOfAPatternIsLeftOut: creating it anew or a reset would lose state.
+func TestADeletedTopicOfAPatternIsLeftOut(t *testing.T) {
+	first := "run: " + task.ErrTopics.Error() + "; if a topic of a pattern was deleted: millstream" +
+		" pipeline apply FILE leaves it out"
+	require.Contains(t, withWayBack("p", true, fmt.Errorf("run: %w", task.ErrTopics)).Error(), first)
+	for _, err := range []error{withWayBack("p", false, task.ErrTopics),
+		withWayBack("p", true, task.ErrStateLost)} {
+		require.NotContains(t, err.Error(), "pattern")
+		require.Contains(t, err.Error(), "millstream pipeline reset p --to start")
+	}
+}

@@ -336,7 +336,7 @@ func (in *instance) runAll(ctx context.Context, cluster client.Cluster) error {
 
 // Run processes until ctx ends or everything bounded is done.
 func (in *instance) Run(ctx context.Context) error {
-	return classifyEnd(withWayBack(in.app, in.run(ctx)))
+	return classifyEnd(withWayBack(in.app, len(in.p.plan.Patterns) > 0, in.run(ctx)))
 }
 
 // forgetOlder removes the state files of earlier generations, which nobody reads any more.

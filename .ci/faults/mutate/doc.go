@@ -1,5 +1,5 @@
-// Command mutate breaks one rule of core, of streams or of pipelines at a time and runs the tests that have to notice. .ci/faults/mutants
-// runs it. The files stay as they are: the compiler is given changed copies (go test -overlay).
+// Command mutate breaks one rule of core, of streams or of pipelines at a time and runs the tests
+// that have to notice. .ci/faults/mutants runs it. The files stay as they are: the compiler is given changed copies (go test -overlay).
 //
 //	mutate [-run REGEXP] [-list] [-done FILE] [-most N]
 //
