@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/millstream-io/millstream/pipelines/deploy"
 	"github.com/millstream-io/millstream/pipelines/runner"
@@ -193,6 +194,39 @@ func TestSnapshotsThatDoNotFitAreRefused(t *testing.T) {
 	require.Equal(t, 5, r.exit)
 	require.Contains(t, r.err, "error[NO_STATE]")
 	require.Contains(t, r.err, "topic waits-in-changelog does not exist")
+}
+
+// TestImportThatFailsChangesNothing: its topics must not be written. The pipeline is wanted as it
+// was, and a replay may be tried again under its name.
+func TestImportThatFailsChangesNothing(t *testing.T) {
+	c := server(t)
+	file := appliedCounts(t, c, "cannot")
+	snapshot := filepath.Join(t.TempDir(), "state")
+	c.ok("pipeline", "state", "snapshot", "cannot", snapshot)
+	guarded := startBroker(t, map[string]string{
+		"authorizer.class.name":          "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+		"allow.everyone.if.no.acl.found": "true"})
+	guarded.ok("topic", "create", "cannot-in", "cannot-out", "-p", "1")
+	guarded.feed("a=1\nb=1\na=1\n", "produce", "cannot-in", "--key-separator", "=")
+	guarded.ok("pipeline", "apply", file, "--no-wait")
+	rules := kadm.NewACLs().Topics("cannot.1-in-changelog", "cannot-again-in-changelog").
+		ResourcePatternType(kadm.ACLPatternLiteral).Allow("User:ANONYMOUS").AllowHosts("*").
+		Operations(kadm.OpRead, kadm.OpDelete)
+	_, err := kadm.NewClient(guarded.kafka()).CreateACLs(t.Context(), rules)
+	require.NoError(t, err)
+
+	r := guarded.run("pipeline", "state", "import", "cannot", snapshot, "--yes")
+	require.NotZero(t, r.exit)
+	require.Contains(t, r.err, "import state")
+	st := decode[pipelineStatus](t, guarded.ok("pipeline", "status", "cannot", "-o", "json"))
+	require.EqualValues(t, deploy.WantRunning, st.Wanted)
+	for range 2 {
+		r = guarded.run("replay", "run", "cannot", "--state", snapshot, "--as", "cannot-again")
+		require.NotZero(t, r.exit)
+		require.Contains(t, r.err, "import state")
+		require.NotContains(t, r.err, "NAME_TAKEN")
+	}
+	require.NotContains(t, guarded.ok("topic", "ls", "--internal"), "changelog")
 }
 
 // TestSnapshotOlderThanItsInputsIsRefused: where it would go on is gone; nothing is changed.
