@@ -24,7 +24,8 @@ var ErrExport = errors.New("state export cannot be used")
 
 // errMoving reports that a pipeline went on while its commits were looked for, so that they do not
 // fit each other. They are looked for again.
-var errMoving = errors.New("the pipeline moves too fast for a common point of its tasks")
+var errMoving = errors.New("the pipeline moves too fast for a common point of its tasks;" +
+	" try again, or stop it first")
 
 // How often Export looks for commits that fit each other, and the pause between.
 const (
