@@ -11,6 +11,7 @@ import (
 
 // quantileBits is how many bits of a number, after the first, tell its bucket: a bucket is 1/128
 // of its numbers wide, so what is reported is at most 0.8 % nearer to 0 than the exact quantile.
+// Numbers below 2^-1022 (subnormal) have fewer bits, and are reported as less or as 0.
 const quantileBits = 7
 
 // quantiles counts numbers in buckets that grow with the numbers, as DDSketch does. The bucket of

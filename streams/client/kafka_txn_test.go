@@ -146,6 +146,7 @@ func TestKIP890_TransactionsOfBothVersions(t *testing.T) {
 			require.Equal(t, epoch, x.epoch)
 			require.EqualValues(t, 10*(i+1), x.lanes[tp].sequence)
 		}
+		require.NoError(t, x.Readable(t.Context())) // the markers are written
 		have, err := k.Admin().CommittedOffsets(t.Context(), "g")
 		require.NoError(t, err)
 		require.Equal(t, map[TopicPartition]int64{tp: int64(n)}, have)
