@@ -236,20 +236,12 @@ func digitsEnd(d []byte, i int) int {
 // other reads a literal or a list at pos and returns its end, 0 for anything else.
 func (s *scanner) other(pos, depth int) (end int) {
 	s.pos, s.depth = pos, depth
-	var err error
 	switch s.data[pos] {
-	case 't':
-		err = s.word("true")
-	case 'f':
-		err = s.word("false")
-	case 'n':
-		err = s.word("null")
-	case '[':
-		err = s.array()
+	case 't', 'f', 'n', '[':
+		if s.skip() != nil {
+			return 0
+		}
 	default:
-		return 0
-	}
-	if err != nil {
 		return 0
 	}
 	return s.pos
